@@ -1,0 +1,161 @@
+"""One raw line → what the engine said: colour codes and platform wrappers off, the engine's own prefix read.
+
+Only done for the few lines that matter, so it may take its time: some 5 µs a line. Prefix shapes by version:
+reference/vllm-memory-model.md, section 8.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+
+_ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b[()][A-Z0-9]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|\^\[\[[0-9;]*m|\\u001b\[[0-9;]*m|\\x1b\[[0-9;]*m")
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
+
+# What platforms put before a line. Each is tried at most once, in this order, as they nest (compose around k8s time stamps …).
+_WRAPPERS = (
+    re.compile(r"\[pod/(?P<pod>[^\]\s]+)\]\s"),  # kubectl logs --prefix
+    re.compile(r"(?P<service>[A-Za-z0-9][\w.-]{0,60})\s*\|\s(?!\s*\d+%)"),  # docker compose logs
+    re.compile(r"(?P<time>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?)\s(?:(?:stdout|stderr)\s[FP]\s)?"),  # kubelet, CRI, CI
+    re.compile(r"(?P<time>[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d) (?P<host>\S+) (?P<unit>[^\s:\[]+)(?:\[(?P<unit_pid>\d+)\])?: "),  # journald, syslog
+    re.compile(r"(?:>\s?)+"),  # mail and chat quoting
+)
+_RAY = re.compile(r"\((?P<name>RayWorker\w*|\w*EngineCore\w*Actor|raylet|\w+Actor\w*|pid)(?:=| pid=)(?P<pid>\d+)(?:, ip=(?P<ip>[^)\s]+))?\)\s?")
+_TAG = re.compile(r"\((?P<name>[A-Za-z][\w. -]*?)(?: rank=(?P<rank>\d+))? pid=(?P<pid>\d+)\)\s?")
+_RECORD = re.compile(
+    r"(?:(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL):?\s)(?P<time>\d\d-\d\d \d\d:\d\d:\d\d)(?:[.,]\d+)? \[?(?P<file>[^\]:\s]+):(?P<number>\d+)\] ?"
+)
+_REPEATED = re.compile(r"\s*\[repeated (\d+)x across cluster\](?:\s*\(Ray deduplicates logs.*)?\s*$")
+_GROUPS = re.compile(r"(DP|PP|PCP|TP|DCP|EP)(\d+)")
+_FILE_RANK = re.compile(r"\[rank(\d+)\]:?\s?")
+
+#: A line that begins a record of its own: it is never the rest of a wrapped one.
+BEGINS = re.compile(
+    r"(?:\x1b\[[0-9;]*m|\^\[\[[0-9;]*m)*(?:\([A-Za-z][\w. -]*(?: rank=\d+)? pid=\d+|(?:DEBUG|INFO|WARNING|ERROR|CRITICAL)[ :]|Traceback \(most|[|+#$%]|\[|\{|<|\d{4}-\d\d-\d\d)"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Process:
+    """The process that printed a line, as the engine tags it. ``rank`` only where the tag itself states one."""
+
+    name: str
+    pid: int | None = None
+    rank: int | None = None
+    ip: str | None = None
+    groups: tuple[tuple[str, int], ...] = ()  # (("PP", 0), ("TP", 1)), as far as the tag says
+
+    def group(self, name: str) -> int | None:
+        """The index within the group ``name`` (TP, PP, DP, …), or None."""
+        return next((index for key, index in self.groups if key == name), None)
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A line that matters. ``text`` is the whole line without colours, ``body`` the message after every prefix."""
+
+    number: int
+    text: str
+    body: str
+    process: Process | None = None
+    level: str | None = None
+    time: str | None = None
+    file: str | None = None
+    repeated: int = 1
+    wrapped: bool = False  # a platform or a log collector stood around it
+
+
+def clean(text: str) -> str:
+    """``text`` without colour codes and control characters; a tab stays."""
+    if "\x1b" in text or "^[[" in text or "\\u001b" in text or "\\x1b" in text:
+        text = _ANSI.sub("", text)
+    return _CONTROL.sub("", text) if not text.isprintable() else text
+
+
+def decode(raw: bytes) -> str:
+    """A raw line as text; what is no UTF-8 becomes U+FFFD."""
+    return raw.decode("utf-8", "replace").rstrip("\r\n")
+
+
+def parse(raw: str, number: int, anchor: str | None = None) -> Line:
+    """``raw`` (no line end) as a Line. Of a progress line's states the last one that holds ``anchor`` is taken."""
+    if "\r" in raw:
+        states = [state for state in raw.split("\r") if state and (anchor is None or anchor in state)]
+        raw = states[-1] if states else raw.replace("\r", "")
+    text = clean(raw)
+    if text.startswith("{") and text.rstrip().endswith("}"):
+        inner = _json_line(text, number)
+        if inner is not None:
+            return inner
+    return _prefixed(text, text, number, None, wrapped=False)
+
+
+def _json_line(text: str, number: int) -> Line | None:
+    """docker's json-file, CloudWatch/Stackdriver exports and vLLM's own JSON formatter (0.32.0+)."""
+    try:
+        record = json.loads(text)
+    except ValueError:
+        return None
+    if not isinstance(record, dict):
+        return None
+    message = next((record[k] for k in ("log", "message", "msg", "textPayload", "MESSAGE") if isinstance(record.get(k), str)), None)
+    if message is None and isinstance(record.get("jsonPayload"), dict):
+        message = record["jsonPayload"].get("message")
+    if not isinstance(message, str):
+        return None
+    time = next((record[k] for k in ("time", "asctime", "timestamp", "@timestamp") if isinstance(record.get(k), str)), None)
+    body = clean(message.rstrip("\r\n"))
+    if "levelname" in record or "processName" in record:
+        pid = record.get("process")
+        process = Process(str(record.get("processName") or ""), pid if isinstance(pid, int) else None)
+        process = _with_groups(process)
+        return Line(number, body, body, process if process.name else None, str(record.get("levelname") or "") or None, time, wrapped=True)
+    return _prefixed(text=body, rest=body, number=number, time=time, wrapped=True)
+
+
+def _prefixed(text: str, rest: str, number: int, time: str | None, *, wrapped: bool) -> Line:
+    for wrapper in _WRAPPERS:
+        matched = wrapper.match(rest)
+        if matched:
+            rest = rest[matched.end() :]
+            time = time or matched.groupdict().get("time")
+            wrapped = True
+    process: Process | None = None
+    ip = None
+    ray = _RAY.match(rest)
+    if ray:
+        rest = rest[ray.end() :]
+        ip = ray["ip"]
+        process = Process(ray["name"], int(ray["pid"]), ip=ip)
+    tag = _TAG.match(rest)
+    if tag:
+        rest = rest[tag.end() :]
+        rank = int(tag["rank"]) if tag["rank"] else None
+        process = _with_groups(Process(tag["name"], int(tag["pid"]), rank, ip))
+    record = _RECORD.match(rest) or _RECORD.search(rest[:200])
+    level = file = None
+    if record and (record.start() == 0 or tag is None):
+        head = rest[: record.start()]
+        rest = rest[record.end() :]
+        level, time, file = record["level"], record["time"], record["file"]
+        if tag is None and head:  # VLLM_LOGGING_PREFIX, or a tag behind it
+            tag = _TAG.search(head)
+            if tag:
+                process = _with_groups(Process(tag["name"], int(tag["pid"]), int(tag["rank"]) if tag["rank"] else None, ip))
+    file_rank = _FILE_RANK.match(rest)
+    if file_rank:
+        rest = rest[file_rank.end() :]
+        if process is None:
+            process = Process("rank", None, int(file_rank[1]))
+    repeated = 1
+    if rest.endswith(("cluster]", "cluster] ", ")")) and "across cluster]" in rest:
+        again = _REPEATED.search(rest)
+        if again:
+            repeated, rest = int(again[1]), rest[: again.start()]
+    return Line(number, text, rest, process, level, time, file, repeated, wrapped)
+
+
+def _with_groups(process: Process) -> Process:
+    groups = tuple((name, int(index)) for name, index in _GROUPS.findall(process.name))
+    return Process(process.name, process.pid, process.rank, process.ip, groups) if groups else process

@@ -1,0 +1,53 @@
+"""The nouns of the product. Everything else passes these on; see DESIGN.md for what each means."""
+
+from analyzer.model.facts import Fact, Series, Source, Value
+from analyzer.model.finding import (
+    Action,
+    Change,
+    Confidence,
+    EnvChange,
+    Finding,
+    Fix,
+    FlagChange,
+    NotThis,
+    OptionChange,
+    Severity,
+)
+from analyzer.model.gpu import Gpu, GpuProcess, GpuSnapshot
+from analyzer.model.ledger import Basis, Ledger, LedgerLine
+from analyzer.model.report import STAGES, AttemptInfo, EngineInfo, InputInfo, Outcome, Report, Segment, Setting, State
+from analyzer.model.text import LANGUAGES, Text
+
+__all__ = [
+    "LANGUAGES",
+    "STAGES",
+    "Action",
+    "AttemptInfo",
+    "Basis",
+    "Change",
+    "Confidence",
+    "EngineInfo",
+    "EnvChange",
+    "Fact",
+    "Finding",
+    "Fix",
+    "FlagChange",
+    "Gpu",
+    "GpuProcess",
+    "GpuSnapshot",
+    "InputInfo",
+    "Ledger",
+    "LedgerLine",
+    "NotThis",
+    "OptionChange",
+    "Outcome",
+    "Report",
+    "Segment",
+    "Series",
+    "Setting",
+    "Severity",
+    "Source",
+    "State",
+    "Text",
+    "Value",
+]

@@ -1,0 +1,426 @@
+"""The report as JSON (schema vramledger/report/1): the shapes, the JSON Schema made from them, and the way there.
+
+The TypedDicts are the contract. Fields may be added, never renamed or removed within version 1. Bytes are integers;
+what is not known is null or absent, never 0.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any, NotRequired, TypedDict
+
+from analyzer.model.facts import Fact, Series, Source, Value
+from analyzer.model.finding import Change, EnvChange, Finding, Fix, FlagChange, OptionChange
+from analyzer.model.gpu import Gpu, GpuProcess, GpuSnapshot
+from analyzer.model.ledger import Ledger, LedgerLine
+from analyzer.model.report import SCHEMA, AttemptInfo, InputInfo, Report
+from analyzer.model.text import Text
+from analyzer.model.units import BYTES_PER
+
+
+class SourceJson(TypedDict):
+    input: str
+    line: int
+    text: NotRequired[str]
+
+
+class SegmentJson(TypedDict):
+    kind: str
+    engine: str | None
+    first_line: int
+    last_line: int
+
+
+class InputJson(TypedDict):
+    name: str
+    bytes: int
+    lines: int
+    truncated: bool
+    skipped_bytes: int
+    segments: list[SegmentJson]
+
+
+class EngineJson(TypedDict):
+    name: str | None
+    version: str | None
+    version_range: str | None
+    generation: str | None
+
+
+class SettingJson(TypedDict):
+    value: Value | None
+    source: SourceJson
+
+
+class AttemptJson(TypedDict):
+    index: int
+    input: str
+    state: str
+    stage: str | None
+    cause: str | None
+    first_line: int
+    last_line: int
+    count: int
+
+
+class OutcomeJson(TypedDict):
+    state: str
+    stage: str | None
+    cause: str | None
+    confidence: str
+
+
+class FactJson(TypedDict):
+    name: str
+    value: Value
+    unit: str
+    bytes: NotRequired[int]
+    attempt: int
+    rank: int | None
+    gpu: int | None
+    pid: int | None
+    time: str | None
+    source: SourceJson
+    pattern: str | None
+
+
+class SeriesJson(TypedDict):
+    name: str
+    unit: str
+    rank: int | None
+    count: int
+    points: list[list[Any]]
+
+
+class GpuJson(TypedDict):
+    index: int | None
+    name: str | None
+    uuid: str | None
+    bus_id: str | None
+    memory_total_mib: float | None
+    memory_used_mib: float | None
+    memory_free_mib: float | None
+    memory_reserved_mib: float | None
+    utilization_percent: float | None
+    temperature_c: float | None
+    power_w: float | None
+    ecc: str | None
+    mig: bool | None
+    display_active: bool | None
+    compute_mode: str | None
+
+
+class GpuProcessJson(TypedDict):
+    gpu: int | None
+    pid: int | None
+    name: str | None
+    type: str | None
+    used_mib: float | None
+    gpu_instance: int | None
+
+
+class GpuSnapshotJson(TypedDict):
+    source: SourceJson
+    time: str | None
+    driver: str | None
+    cuda: str | None
+    tool: str
+    gpus: list[GpuJson]
+    processes: list[GpuProcessJson]
+    error: str | None
+
+
+class LedgerLineJson(TypedDict):
+    name: str
+    bytes: int
+    basis: str
+    formula: NotRequired[str]
+    source: NotRequired[SourceJson]
+
+
+class LedgerJson(TypedDict):
+    attempt: int
+    gpu: int | None
+    rank: int | None
+    moment: str | None
+    lines: list[LedgerLineJson]
+
+
+ChangeJson = TypedDict(
+    "ChangeJson",
+    {
+        "flag": NotRequired[str],
+        "from": NotRequired[Value | None],
+        "to": NotRequired[Value | None],
+        "env": NotRequired[str],
+        "option": NotRequired[str],
+        "of": NotRequired[str],
+        "action": NotRequired[str],
+    },
+)
+
+
+class PredictedJson(TypedDict):
+    lines: list[LedgerLineJson]
+
+
+class FixJson(TypedDict):
+    title: str
+    changes: list[ChangeJson]
+    why: str
+    cost: str | None
+    predicted: PredictedJson | None
+    versions: str | None
+    verified: bool
+
+
+class NotThisJson(TypedDict):
+    advice: str
+    why: str
+
+
+class FindingJson(TypedDict):
+    cause: str | None
+    severity: str
+    confidence: str
+    root: bool
+    consequence_of: str | None
+    stage: str | None
+    title: str
+    explanation: str
+    evidence: list[SourceJson]
+    needs: list[str]
+    not_this: list[NotThisJson]
+    fixes: list[FixJson]
+    pattern: str | None
+    docs: str | None
+
+
+class ReportJson(TypedDict):
+    schema: str
+    inputs: list[InputJson]
+    engine: EngineJson
+    settings: dict[str, SettingJson]
+    attempts: list[AttemptJson]
+    outcome: OutcomeJson
+    facts: list[FactJson]
+    series: list[SeriesJson]
+    gpu_snapshots: list[GpuSnapshotJson]
+    ledgers: list[LedgerJson]
+    earlier: list[LedgerJson]
+    findings: list[FindingJson]
+    command: str | None
+    library: str
+
+
+def json_schema() -> dict[str, Any]:
+    """The JSON Schema (2020-12) of a report."""
+    from pydantic import TypeAdapter
+
+    schema = TypeAdapter(ReportJson).json_schema()
+    schema["$schema"] = "https://json-schema.org/draft/2020-12/schema"
+    schema["title"] = SCHEMA
+    schema["properties"]["schema"] = {"const": SCHEMA}
+    return schema
+
+
+def dumps(report: Report, language: str, indent: int | None) -> str:
+    """``report`` as JSON text in ``language``."""
+    separators = (",", ":") if indent is None else None
+    return json.dumps(report_json(report, language), ensure_ascii=False, indent=indent, separators=separators)
+
+
+def report_json(report: Report, language: str) -> ReportJson:
+    """``report`` in the contract's shape."""
+    return {
+        "schema": SCHEMA,
+        "inputs": [_input(info) for info in report.inputs],
+        "engine": {
+            "name": report.engine.name,
+            "version": report.engine.version,
+            "version_range": report.engine.version_range,
+            "generation": report.engine.generation,
+        },
+        "settings": {flag: {"value": setting.value, "source": _source(setting.source)} for flag, setting in report.settings.items()},
+        "attempts": [_attempt(attempt) for attempt in report.attempts],
+        "outcome": {
+            "state": report.outcome.state.value,
+            "stage": report.outcome.stage,
+            "cause": report.outcome.cause,
+            "confidence": report.outcome.confidence.value,
+        },
+        "facts": [_fact(fact) for fact in report.facts],
+        "series": [_series(series) for series in report.series],
+        "gpu_snapshots": [_snapshot(snapshot) for snapshot in report.gpu_snapshots],
+        "ledgers": [_ledger(ledger) for ledger in report.ledgers],
+        "earlier": [_ledger(ledger) for ledger in report.earlier],
+        "findings": [_finding(finding, language) for finding in report.findings],
+        "command": report.command,
+        "library": report.library,
+    }
+
+
+def _source(source: Source) -> SourceJson:
+    return {"input": source.input, "line": source.line, "text": source.text}
+
+
+def _input(info: InputInfo) -> InputJson:
+    segments: list[SegmentJson] = [
+        {"kind": s.kind, "engine": s.engine, "first_line": s.first_line, "last_line": s.last_line} for s in info.segments
+    ]
+    return {
+        "name": info.name,
+        "bytes": info.bytes,
+        "lines": info.lines,
+        "truncated": info.truncated,
+        "skipped_bytes": info.skipped_bytes,
+        "segments": segments,
+    }
+
+
+def _attempt(attempt: AttemptInfo) -> AttemptJson:
+    return {
+        "index": attempt.index,
+        "input": attempt.input,
+        "state": attempt.state.value,
+        "stage": attempt.stage,
+        "cause": attempt.cause,
+        "first_line": attempt.first_line,
+        "last_line": attempt.last_line,
+        "count": attempt.count,
+    }
+
+
+def _fact(fact: Fact) -> FactJson:
+    shape: FactJson = {
+        "name": fact.name,
+        "value": fact.value,
+        "unit": fact.unit,
+        "attempt": fact.attempt,
+        "rank": fact.rank,
+        "gpu": fact.gpu,
+        "pid": fact.pid,
+        "time": fact.time,
+        "source": _source(fact.source),
+        "pattern": fact.pattern,
+    }
+    if fact.unit in BYTES_PER and fact.bytes is not None:
+        shape["bytes"] = fact.bytes
+    return shape
+
+
+def _series(series: Series) -> SeriesJson:
+    points = [[time, value] for time, value in series.points]
+    return {"name": series.name, "unit": series.unit, "rank": series.rank, "count": series.count, "points": points}
+
+
+def _gpu(gpu: Gpu) -> GpuJson:
+    return {
+        "index": gpu.index,
+        "name": gpu.name,
+        "uuid": gpu.uuid,
+        "bus_id": gpu.bus_id,
+        "memory_total_mib": gpu.memory_total_mib,
+        "memory_used_mib": gpu.memory_used_mib,
+        "memory_free_mib": gpu.memory_free_mib,
+        "memory_reserved_mib": gpu.memory_reserved_mib,
+        "utilization_percent": gpu.utilization_percent,
+        "temperature_c": gpu.temperature_c,
+        "power_w": gpu.power_w,
+        "ecc": gpu.ecc,
+        "mig": gpu.mig,
+        "display_active": gpu.display_active,
+        "compute_mode": gpu.compute_mode,
+    }
+
+
+def _process(process: GpuProcess) -> GpuProcessJson:
+    return {
+        "gpu": process.gpu,
+        "pid": process.pid,
+        "name": process.name,
+        "type": process.type,
+        "used_mib": process.used_mib,
+        "gpu_instance": process.gpu_instance,
+    }
+
+
+def _snapshot(snapshot: GpuSnapshot) -> GpuSnapshotJson:
+    return {
+        "source": _source(snapshot.source),
+        "time": snapshot.time,
+        "driver": snapshot.driver,
+        "cuda": snapshot.cuda,
+        "tool": snapshot.tool,
+        "gpus": [_gpu(gpu) for gpu in snapshot.gpus],
+        "processes": [_process(process) for process in snapshot.processes],
+        "error": snapshot.error,
+    }
+
+
+def ledger_line_json(line: LedgerLine) -> LedgerLineJson:
+    """One ledger line in the contract's shape."""
+    shape: LedgerLineJson = {"name": line.name, "bytes": line.bytes, "basis": line.basis.value}
+    if line.formula is not None:
+        shape["formula"] = line.formula
+    if line.source is not None:
+        shape["source"] = _source(line.source)
+    return shape
+
+
+def _ledger(ledger: Ledger) -> LedgerJson:
+    return {
+        "attempt": ledger.attempt,
+        "gpu": ledger.gpu,
+        "rank": ledger.rank,
+        "moment": ledger.moment,
+        "lines": [ledger_line_json(line) for line in ledger.lines],
+    }
+
+
+def _change(change: Change, language: str) -> ChangeJson:
+    if isinstance(change, FlagChange):
+        return {"flag": change.flag, "from": change.before, "to": change.to}
+    if isinstance(change, EnvChange):
+        return {"env": change.env, "to": change.to}
+    if isinstance(change, OptionChange):
+        return {"option": change.option, "of": change.of, "to": change.to}
+    return {"action": change.action.get(language)}
+
+
+def _fix(fix: Fix, language: str) -> FixJson:
+    predicted: PredictedJson | None = None
+    if fix.predicted is not None:
+        predicted = {"lines": [ledger_line_json(line) for line in fix.predicted.lines]}
+    return {
+        "title": fix.title.get(language),
+        "changes": [_change(change, language) for change in fix.changes],
+        "why": fix.why.get(language),
+        "cost": _words(fix.cost, language),
+        "predicted": predicted,
+        "versions": fix.versions,
+        "verified": fix.verified,
+    }
+
+
+def _words(text: Text | None, language: str) -> str | None:
+    return None if text is None else text.get(language)
+
+
+def _finding(finding: Finding, language: str) -> FindingJson:
+    return {
+        "cause": finding.cause,
+        "severity": finding.severity.value,
+        "confidence": finding.confidence.value,
+        "root": finding.root,
+        "consequence_of": finding.consequence_of,
+        "stage": finding.stage,
+        "title": finding.title.get(language),
+        "explanation": finding.explanation.get(language),
+        "evidence": [_source(source) for source in finding.evidence],
+        "needs": [need.get(language) for need in finding.needs],
+        "not_this": [{"advice": item.advice, "why": item.why.get(language)} for item in finding.not_this],
+        "fixes": [_fix(fix, language) for fix in finding.fixes],
+        "pattern": finding.pattern,
+        "docs": finding.docs,
+    }

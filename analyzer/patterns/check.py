@@ -1,0 +1,323 @@
+"""The validator: YAML in, a Library or a list of every mistake out. Only loaded when the cache misses."""
+
+from __future__ import annotations
+
+import string
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import regex
+import yaml
+
+from analyzer.model.finding import Confidence, Severity
+from analyzer.model.report import STAGES
+from analyzer.model.units import BYTES_PER
+from analyzer.patterns.load import LibraryError, pattern_from
+from analyzer.patterns.model import MAX_WINDOW, Advice, Cause, Library, Pattern, RedactionRule
+
+UNITS = frozenset({*BYTES_PER, "", "s", "tokens", "blocks", "%", "fraction", "tokens/s", "x", "as printed"})
+MARKS = frozenset({"ready", "shutdown", "traceback", "suspect"})
+SEVERITIES = frozenset(Severity)
+CONFIDENCES = frozenset(Confidence)
+LANGUAGES = ("en", "zh")
+
+#: Keys of a pattern, with whether its value is taken as it is. What is not here does not exist.
+PATTERN_KEYS = frozenset(
+    {
+        "id", "topic", "anchor", "match", "engine", "versions", "generation", "segment", "window", "whole", "facts", "settings",
+        "reader", "series", "stage", "start", "marks", "frame", "cause", "severity", "confidence", "keeps_running", "text", "fixes",
+        "needs", "not_this", "examples", "not_examples",
+    }
+)  # fmt: skip
+
+
+class _Mistake(ValueError):
+    """One thing wrong with one entry."""
+
+
+class Checker:
+    """Collects files, then gives a Library or raises LibraryError with every mistake in them."""
+
+    def __init__(self) -> None:
+        self._patterns: dict[str, Pattern] = {}
+        self._causes: dict[str, Cause] = {}
+        self._advice: dict[str, Advice] = {}
+        self._redactions: dict[str, RedactionRule] = {}
+        self._facts: dict[str, str] = {}
+        self._problems: list[str] = []
+
+    def add(self, name: str, content: bytes) -> None:
+        """Read one file; ``name`` is its path inside the library and decides what it holds."""
+        try:
+            entries = yaml.load(content, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # noqa: S506 - a safe loader either way
+        except yaml.YAMLError as error:
+            self._problems.append(f"{name}: no valid YAML: {' '.join(str(error).split())}")
+            return
+        if not isinstance(entries, list):
+            self._problems.append(f"{name}: a list of entries is expected, this is a {type(entries).__name__}")
+            return
+        top = name.split("/")[0]
+        read = {"causes": self._cause, "advice": self._advise, "redactions.yaml": self._redaction, "facts.yaml": self._fact}
+        for place, entry in enumerate(entries, 1):
+            label = entry.get("id") or entry.get("name") or f"entry {place}" if isinstance(entry, dict) else f"entry {place}"
+            try:
+                if not isinstance(entry, dict):
+                    raise _Mistake(f"a mapping is expected, this is a {type(entry).__name__}")
+                read.get(top, self._pattern)(name, entry)
+            except _Mistake as mistake:
+                self._problems.append(f"{name}: {label}: {mistake}")
+
+    def library(self, version: str) -> Library:
+        """All that was added. Raises LibraryError where anything is wrong."""
+        self._cross_check()
+        if self._problems:
+            raise LibraryError(self._problems)
+        return Library(version, tuple(self._patterns.values()), self._causes, self._advice, tuple(self._redactions.values()))
+
+    # --- the kinds of entry ------------------------------------------------------------------------------------------------------
+
+    def _fact(self, file: str, entry: dict[str, Any]) -> None:
+        self._facts[_text(entry, "name")] = _text(entry, "unit", empty=True)
+
+    def _pattern(self, file: str, entry: dict[str, Any]) -> None:
+        _only(entry, PATTERN_KEYS)
+        identifier = _text(entry, "id")
+        if identifier in self._patterns:
+            raise _Mistake(f"the id is taken by an entry of {self._patterns[identifier].file}")
+        anchors = _strings(entry, "anchor")
+        if not anchors:
+            raise _Mistake("«anchor» is missing: the literal text that every hit holds")
+        for anchor in anchors:
+            if len(anchor) < 4 or "\n" in anchor:
+                raise _Mistake(f"the anchor {anchor!r} must be at least four characters on one line")
+        match = entry.get("match")
+        groups = _groups(match)
+        window = entry.get("window", 0)
+        if not isinstance(window, int) or not 0 <= window <= MAX_WINDOW:
+            raise _Mistake(f"«window» is {window!r}: a number of lines from 0 to {MAX_WINDOW}")
+        _one_of(entry, "marks", MARKS)
+        _one_of(entry, "severity", SEVERITIES)
+        _one_of(entry, "confidence", CONFIDENCES)
+        _one_of(entry, "stage", STAGES)
+        examples = _examples(entry)
+        fields: dict[str, Any] = {key: value for key, value in entry.items() if key not in ("anchor", "examples", "facts", "versions")}
+        fields |= {
+            "anchors": anchors,
+            "file": file,
+            "facts": list(self._fact_specs(entry.get("facts") or {}, groups)),
+            "examples": examples,
+            "not_examples": _strings(entry, "not_examples"),
+            "versions": _versions(entry),
+        }
+        for key in ("fixes", "needs", "not_this"):
+            if key in entry:
+                fields[key] = _strings(entry, key)
+        for flag, group in (entry.get("settings") or {}).items():
+            if group not in groups:
+                raise _Mistake(f"the setting {flag} takes the group {group!r}, which «match» does not have")
+        if entry.get("reader") and "body" not in groups:
+            raise _Mistake("«reader» needs a group «body» in «match»")
+        if entry.get("text"):
+            _words(entry["text"], "text")
+        try:
+            self._patterns[identifier] = pattern_from(fields)
+        except TypeError as error:
+            raise _Mistake(str(error)) from error
+
+    def _fact_specs(self, facts: Mapping[str, Any], groups: frozenset[str]) -> Iterable[dict[str, Any]]:
+        for name, given in facts.items():
+            for spec in given if isinstance(given, list) else [given]:
+                if not isinstance(spec, dict):
+                    raise _Mistake(f"the fact {name} needs {{group: …, unit: …}}")
+                fields = {"name": name, **spec}
+                if "value" not in fields:
+                    fields.setdefault("group", name.rsplit(".", 1)[-1])
+                fields.setdefault("unit", "")
+                if fields["unit"] not in UNITS:
+                    raise _Mistake(f"the fact {name} has the unit {fields['unit']!r}; known are {', '.join(sorted(UNITS))}")
+                for key in ("group", "gpu", "pid", "rank", "unit_group"):
+                    if fields.get(key) is not None and fields[key] not in groups:
+                        raise _Mistake(f"the fact {name} takes the group {fields[key]!r}, which «match» does not have")
+                yield fields
+
+    def _cause(self, file: str, entry: dict[str, Any]) -> None:
+        _only(
+            entry, frozenset({"id", "severity", "stages", "echo", "consequences", "title", "text", "fixes", "needs", "not_this"})
+        )
+        identifier = _text(entry, "id")
+        if identifier in self._causes:
+            raise _Mistake(f"the id is taken by an entry of {self._causes[identifier].file}")
+        _one_of(entry, "severity", SEVERITIES)
+        for stage in entry.get("stages") or ():
+            if stage not in STAGES:
+                raise _Mistake(f"{stage!r} is no stage")
+        self._causes[identifier] = Cause(
+            id=identifier,
+            severity=_text(entry, "severity"),
+            title=_words(entry.get("title"), "title"),
+            text=_words(entry.get("text"), "text"),
+            stages=_strings(entry, "stages"),
+            echo=bool(entry.get("echo")),
+            consequences=_strings(entry, "consequences"),
+            fixes=_strings(entry, "fixes"),
+            needs=_strings(entry, "needs"),
+            not_this=_strings(entry, "not_this"),
+            file=file,
+        )
+
+    def _advise(self, file: str, entry: dict[str, Any]) -> None:
+        _only(entry, frozenset({"name", "kind", "title", "why", "cost", "text", "advice", "action"}))
+        name = _text(entry, "name")
+        kind = _text(entry, "kind")
+        wanted = {"fix": ("title", "why"), "need": ("text",), "not_this": ("why",)}.get(kind)
+        if wanted is None:
+            raise _Mistake(f"«kind» is {kind!r}: fix, need or not_this")
+        if name in self._advice:
+            raise _Mistake("the name is taken")
+        if kind == "not_this" and not entry.get("advice"):
+            raise _Mistake("«advice» is missing: the advice as people quote it")
+        words: dict[str, dict[str, str]] = {key: _words(entry[key], key) for key in ("title", "why", "cost", "text") if key in entry}
+        for key in wanted:
+            if key not in words:
+                raise _Mistake(f"«{key}» is missing")
+        self._advice[name] = Advice(name, kind, words, entry.get("advice"), bool(entry.get("action")))
+
+    def _redaction(self, file: str, entry: dict[str, Any]) -> None:
+        allowed = {"id", "kind", "match", "anchors", "group", "text", "keep", "drop", "ignore_case", "examples", "not_examples"}
+        _only(entry, frozenset(allowed))
+        identifier = _text(entry, "id")
+        match = _text(entry, "match")
+        groups = _groups(match)
+        group = entry.get("group")
+        if group is not None and group not in groups:
+            raise _Mistake(f"«group» is {group!r}, which «match» does not have")
+        self._redactions[identifier] = RedactionRule(
+            id=identifier,
+            kind=_text(entry, "kind"),
+            match=match,
+            anchors=_strings(entry, "anchors"),
+            group=group,
+            text=_words(entry.get("text"), "text"),
+            keep=_strings(entry, "keep"),
+            drop=bool(entry.get("drop")),
+            ignore_case=bool(entry.get("ignore_case")),
+            examples=tuple(entry.get("examples") or ()),
+            not_examples=_strings(entry, "not_examples"),
+        )
+
+    # --- what one file alone cannot tell -------------------------------------------------------------------------------------------
+
+    def _cross_check(self) -> None:
+        for pattern in self._patterns.values():
+            label = f"{pattern.file}: {pattern.id}"
+            for spec in pattern.facts:
+                if spec.name not in self._facts:
+                    self._problems.append(f"{label}: {spec.name!r} is no name of facts.yaml")
+            refined = [*pattern.frame.refines.values(), *pattern.frame.serving.values()] if pattern.frame else []
+            for cause in [pattern.cause, *refined]:
+                if cause and cause not in self._causes:
+                    self._problems.append(f"{label}: the cause {cause!r} is in no file of causes/")
+            self._named(label, pattern.fixes or (), "fix")
+            self._named(label, pattern.needs or (), "need")
+            self._named(label, pattern.not_this or (), "not_this")
+            if not pattern.examples and pattern.frame is None:
+                self._problems.append(f"{label}: «examples» is missing")
+            if pattern.cause and not pattern.not_examples:
+                self._problems.append(f"{label}: «not_examples» is missing: a line that looks like this one and is another")
+        for cause_entry in self._causes.values():
+            label = f"{cause_entry.file}: {cause_entry.id}"
+            for consequence in cause_entry.consequences:
+                if consequence not in self._causes:
+                    self._problems.append(f"{label}: the consequence {consequence!r} is in no file of causes/")
+            self._named(label, cause_entry.fixes, "fix")
+            self._named(label, cause_entry.needs, "need")
+            self._named(label, cause_entry.not_this, "not_this")
+
+    def _named(self, label: str, names: Iterable[str], kind: str) -> None:
+        for name in names:
+            advice = self._advice.get(name)
+            if advice is None or advice.kind != kind:
+                self._problems.append(f"{label}: no {kind} {name!r} in advice/")
+
+
+# --- small readers of a mapping ----------------------------------------------------------------------------------------------------
+
+
+def _only(entry: Mapping[str, Any], allowed: frozenset[str]) -> None:
+    unknown = sorted(set(entry) - allowed)
+    if unknown:
+        raise _Mistake(f"unknown key {', '.join(map(repr, unknown))}; known are {', '.join(sorted(allowed))}")
+
+
+def _text(entry: Mapping[str, Any], key: str, *, empty: bool = False) -> str:
+    value = entry.get(key)
+    if not isinstance(value, str) or not (value or empty):
+        raise _Mistake(f"«{key}» is missing" if value is None else f"«{key}» must be text, not {value!r}")
+    return value
+
+
+def _strings(entry: Mapping[str, Any], key: str) -> tuple[str, ...]:
+    value = entry.get(key)
+    if value is None:
+        return ()
+    if isinstance(value, str):
+        return (value,)
+    if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
+        raise _Mistake(f"«{key}» must be text or a list of texts")
+    return tuple(value)
+
+
+def _one_of(entry: Mapping[str, Any], key: str, allowed: Iterable[str]) -> None:
+    if entry.get(key) is not None and entry[key] not in allowed:
+        raise _Mistake(f"«{key}» is {entry[key]!r}; known are {', '.join(allowed)}")
+
+
+def _groups(match: Any) -> frozenset[str]:
+    if match is None:
+        return frozenset()
+    if not isinstance(match, str):
+        raise _Mistake("«match» must be a regular expression")
+    try:
+        compiled = regex.compile(match)
+    except regex.error as error:
+        raise _Mistake(f"«match» is no regular expression: {error}") from error
+    return frozenset(compiled.groupindex)
+
+
+def _words(value: Any, key: str) -> dict[str, str]:
+    if not isinstance(value, dict) or sorted(value) != sorted(LANGUAGES):
+        raise _Mistake(f"«{key}» needs en and zh")
+    holes = []
+    for language in LANGUAGES:
+        try:
+            holes.append({name for _, name, _, _ in string.Formatter().parse(value[language]) if name})
+        except (ValueError, TypeError) as error:
+            raise _Mistake(f"«{key}» in {language}: {error}") from error
+    if holes[0] != holes[1]:
+        raise _Mistake(f"«{key}»: the placeholders differ between en {sorted(holes[0])} and zh {sorted(holes[1])}")
+    return {language: " ".join(value[language].split()) for language in LANGUAGES}
+
+
+def _examples(entry: Mapping[str, Any]) -> tuple[dict[str, Any], ...]:
+    examples = []
+    for example in entry.get("examples") or ():
+        if isinstance(example, str):
+            example = {"line": example}
+        if not isinstance(example, dict) or not isinstance(example.get("line"), str):
+            raise _Mistake("an example is a line, or {line: …, facts: …}")
+        _only(example, frozenset({"line", "facts"}))
+        examples.append(example)
+    return tuple(examples)
+
+
+def _versions(entry: Mapping[str, Any]) -> str | None:
+    versions = entry.get("versions")
+    if versions is None:
+        return None
+    from analyzer.model.versions import Range
+
+    try:
+        Range.parse(str(versions))
+    except ValueError as error:
+        raise _Mistake(str(error)) from error
+    return str(versions)

@@ -1,0 +1,130 @@
+"""From a line that holds an anchor to values: the pattern's expression, its typed groups, within a time limit."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import regex
+
+from analyzer.intake.lines import Line
+from analyzer.model.facts import Value
+from analyzer.model.units import number
+from analyzer.patterns.model import FactSpec, Pattern
+
+#: Guard against an expression that blows up on a hostile line; an honest one takes microseconds.
+TIMEOUT_SECONDS = 1.0
+
+#: Spellings of units where a line chooses its own.
+UNIT_SPELLINGS = {
+    "bytes": "B", "byte": "B", "B": "B", "b": "B",
+    "KiB": "KiB", "kiB": "KiB", "kB": "KiB", "KB": "KiB", "K": "KiB", "Ki": "KiB",
+    "MiB": "MiB", "MB": "MiB", "M": "MiB", "Mi": "MiB",
+    "GiB": "GiB", "Gib": "GiB", "GB": "GiB", "G": "GiB", "Gi": "GiB",
+    "TiB": "TiB", "TB": "TiB", "T": "TiB", "Ti": "TiB",
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """One value of a match: what it is, whose, and where in the matched text it stands."""
+
+    name: str
+    value: Value
+    unit: str
+    gpu: int | None = None
+    pid: int | None = None
+    rank: int | None = None
+    span: tuple[int, int] | None = None  # in the matched text; None for a constant of the pattern
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """A pattern that matched a line. ``text`` is what was matched against: the body, or the whole line, with the window's lines."""
+
+    pattern: Pattern
+    line: Line
+    text: str
+    span: tuple[int, int]
+    figures: tuple[Figure, ...]
+    groups: dict[str, str]
+
+
+class Extractor:
+    """Runs one pattern's expression. Expressions are compiled when they are first needed."""
+
+    def __init__(self, pattern: Pattern) -> None:
+        self.pattern = pattern
+        self._compiled: regex.Pattern[str] | None = None
+        self.timeouts = 0
+
+    def run(self, line: Line, following: Sequence[str] = ()) -> Hit | None:
+        """The hit of this pattern on ``line``; None where only its anchor stands there. ``following``: bodies of the next lines."""
+        pattern = self.pattern
+        text = line.text if pattern.whole else line.body
+        if pattern.window and following:
+            text = "\n".join([text, *following[: pattern.window]])
+        if pattern.match is None:
+            place = next((at for at in (text.find(anchor) for anchor in pattern.anchors) if at >= 0), None)
+            if place is None:
+                return None
+            return Hit(pattern, line, text, (place, place + len(pattern.anchors[0])), self._constants(), {})
+        if self._compiled is None:
+            self._compiled = regex.compile(pattern.match)
+        try:
+            matched = self._compiled.search(text, timeout=TIMEOUT_SECONDS)
+        except TimeoutError:
+            self.timeouts += 1
+            return None
+        if matched is None:
+            return None
+        groups = {name: value for name, value in matched.groupdict().items() if value is not None}
+        figures = [figure for spec in pattern.facts for figure in _figures(spec, matched, groups)]
+        return Hit(pattern, line, text, matched.span(), tuple(figures), groups)
+
+    def _constants(self) -> tuple[Figure, ...]:
+        return tuple(Figure(spec.name, spec.value, spec.unit) for spec in self.pattern.facts if spec.value is not None)
+
+
+def _figures(spec: FactSpec, matched: regex.Match[str], groups: dict[str, str]) -> list[Figure]:
+    gpu, pid, rank = (_index(groups, name) for name in (spec.gpu, spec.pid, spec.rank))
+    if spec.value is not None:
+        return [Figure(spec.name, spec.value, spec.unit, gpu, pid, rank)]
+    group = spec.group or ""
+    if group not in groups:
+        return []
+    if spec.every:
+        pairs = list(zip(matched.captures(group), matched.spans(group), strict=True))
+        pids = [_whole(text) for text in matched.captures(spec.pid)] if spec.pid else []
+        units = matched.captures(spec.unit_group) if spec.unit_group else []
+    else:
+        pairs = [(groups[group], matched.span(group))]
+        pids, units = [], []
+    figures = []
+    for place, (text, span) in enumerate(pairs):
+        value = text if spec.kind == "text" else _number(text)
+        if value is None:
+            continue
+        unit = spec.unit
+        if spec.unit_group:
+            printed = units[place] if place < len(units) else groups.get(spec.unit_group, "")
+            unit = UNIT_SPELLINGS.get(printed, spec.unit)
+        own_pid = pids[place] if place < len(pids) else pid
+        figures.append(Figure(spec.name, value, unit, gpu, own_pid, rank, span))
+    return figures
+
+
+def _index(groups: dict[str, str], name: str | None) -> int | None:
+    return _whole(groups[name]) if name is not None and name in groups else None
+
+
+def _whole(text: str) -> int | None:
+    digits = text.replace(",", "")
+    return int(digits) if digits.isdigit() else None
+
+
+def _number(text: str) -> int | float | None:
+    try:
+        return number(text)
+    except ValueError:
+        return None

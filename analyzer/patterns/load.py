@@ -1,0 +1,135 @@
+"""YAML files → Library, through a cache of the parsed form.
+
+Every mistake is reported with file, pattern and reason, all of them at once: see ``vramledger patterns check``.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from analyzer.data import folder
+from analyzer.patterns.model import Advice, Cause, FactSpec, Frame, Library, Pattern, RedactionRule
+
+#: Bumped when the parsed form changes; part of the cache's name.
+FORMAT = 1
+
+
+class LibraryError(ValueError):
+    """The library cannot be used; ``problems`` are lines of «file: pattern: reason»."""
+
+    def __init__(self, problems: Sequence[str]) -> None:
+        super().__init__("\n".join(problems))
+        self.problems = list(problems)
+
+
+def load(extra: Sequence[Path] = (), *, cache: bool = True) -> Library:
+    """The library of this installation, and the folders of a user's own patterns after it.
+
+    Raises LibraryError where a file cannot be read or is no valid pattern file.
+    """
+    roots = [folder("patterns"), *extra]
+    files = [(root, path) for root in roots for path in sorted(_files(root))]
+    contents = [(root, path, path.read_bytes()) for root, path in files]
+    digest = hashlib.sha256(str(FORMAT).encode())
+    for root, path, content in contents:
+        digest.update(f"{path.relative_to(root)}\0{len(content)}\0".encode())
+        digest.update(content)
+    version = digest.hexdigest()[:16]
+    store = _cache_file(version) if cache else None
+    if store is not None:
+        cached = _read_cache(store)
+        if cached is not None:
+            return cached
+    library = _parse(version, contents)
+    if store is not None:
+        _write_cache(store, library)
+    return library
+
+
+def _files(root: Path) -> Iterator[Path]:
+    if not root.is_dir():
+        raise LibraryError([f"{root}: no such folder of patterns"])
+    yield from root.rglob("*.yaml")
+
+
+def _parse(version: str, contents: Sequence[tuple[Path, Path, bytes]]) -> Library:
+    from analyzer.patterns.check import Checker
+
+    checker = Checker()
+    for root, path, content in contents:
+        checker.add(str(path.relative_to(root)), content)
+    return checker.library(version)
+
+
+# --- cache -----------------------------------------------------------------------------------------------------------------------
+
+
+def _cache_file(version: str) -> Path | None:
+    base = os.environ.get("VRAMLEDGER_CACHE_DIR")
+    if base is None:
+        home = os.environ.get("XDG_CACHE_HOME") or str(Path("~/.cache").expanduser())
+        base = f"{home}/vramledger"
+    return Path(base) / f"library-{version}.json"
+
+
+def _read_cache(path: Path) -> Library | None:
+    try:
+        return from_dict(json.loads(path.read_bytes()))
+    except (OSError, ValueError, KeyError, TypeError):
+        return None  # absent or damaged: it is parsed anew
+
+
+def _write_cache(path: Path, library: Library) -> None:
+    temporary = path.with_name(f"{path.name}.{os.getpid()}")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        temporary.write_text(json.dumps(to_dict(library), ensure_ascii=False), encoding="utf-8")
+        temporary.replace(path)  # whole or not at all, whoever else writes
+    except OSError:
+        temporary.unlink(missing_ok=True)  # a read-only home costs time, not the answer
+
+
+def to_dict(library: Library) -> dict[str, Any]:
+    """The library as plain JSON values, defaults left out to keep the cache small."""
+    return {
+        "version": library.version,
+        "patterns": [_slim(asdict(pattern)) for pattern in library.patterns],
+        "causes": [_slim(asdict(cause)) for cause in library.causes.values()],
+        "advice": [_slim(asdict(advice)) for advice in library.advice.values()],
+        "redactions": [_slim(asdict(rule)) for rule in library.redactions],
+    }
+
+
+def _slim(values: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in values.items() if value not in (None, (), [], {}, False)}
+
+
+def from_dict(values: dict[str, Any]) -> Library:
+    """The other way round. Raises KeyError or TypeError for anything but to_dict's result."""
+    return Library(
+        version=values["version"],
+        patterns=tuple(pattern_from(entry) for entry in values["patterns"]),
+        causes={entry["id"]: Cause(**_tuples(entry)) for entry in values["causes"]},
+        advice={entry["name"]: Advice(**entry) for entry in values["advice"]},
+        redactions=tuple(RedactionRule(**_tuples(entry)) for entry in values["redactions"]),
+    )
+
+
+def pattern_from(entry: dict[str, Any]) -> Pattern:
+    """A Pattern from plain values."""
+    entry = _tuples(entry)
+    entry.setdefault("match", None)
+    entry["facts"] = tuple(FactSpec(**spec) for spec in entry.get("facts", ()))
+    if entry.get("frame"):
+        entry["frame"] = Frame(**entry["frame"])
+    return Pattern(**entry)
+
+
+def _tuples(entry: dict[str, Any]) -> dict[str, Any]:
+    return {key: tuple(value) if isinstance(value, list) else value for key, value in entry.items()}

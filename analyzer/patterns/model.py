@@ -1,0 +1,129 @@
+"""What a pattern file says, typed. docs/patterns.md explains every key for whoever writes one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+#: Most lines after the hit that a pattern may look at.
+MAX_WINDOW = 12
+
+
+@dataclass(frozen=True, slots=True)
+class FactSpec:
+    """How a match becomes a fact: the group that holds the value (or a constant), the unit it means, and what else the line says."""
+
+    name: str
+    unit: str
+    group: str | None = None
+    value: int | float | str | None = None
+    kind: str = "number"  # number | text
+    gpu: str | None = None  # group that holds the GPU's index
+    pid: str | None = None  # group that holds the process id
+    rank: str | None = None  # group that holds the rank
+    unit_group: str | None = None  # group that holds a printed unit (MiB, GiB, bytes …), where the line chooses it
+    every: bool = False  # one fact per repetition of the group instead of the last one
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """What a traceback's frame tells: the stage it belongs to, and what an error of a family below it is called."""
+
+    stage: str | None = None
+    refines: dict[str, str] = field(default_factory=dict)  # cause (or family) while starting -> finer cause
+    serving: dict[str, str] = field(default_factory=dict)  # the same once the server was ready
+
+
+@dataclass(frozen=True, slots=True)
+class Pattern:
+    """One pattern of the library."""
+
+    id: str
+    topic: str
+    anchors: tuple[str, ...]
+    match: str | None
+    file: str
+    engine: str | None = None
+    versions: str | None = None
+    generation: str | None = None
+    segment: str | None = None  # kind of segment that this line gives away (kernel-log, k8s, …)
+    window: int = 0
+    whole: bool = False  # match the whole line instead of the message after the engine's prefix
+    facts: tuple[FactSpec, ...] = ()
+    settings: dict[str, str] = field(default_factory=dict)  # flag -> group
+    reader: str | None = None  # function that reads the group "body" (see analyzer/readers/settings.py)
+    series: bool = False  # a statistics line: its numbers are a course over time
+    stage: str | None = None  # without a cause: the run had come this far; with one: where the failure belongs
+    start: int | None = None  # marks the beginning of an attempt; 0 is the earliest line of a start
+    marks: str | None = None  # ready | shutdown | traceback | suspect
+    frame: Frame | None = None
+    cause: str | None = None
+    severity: str | None = None
+    confidence: str | None = None
+    keeps_running: bool = False  # an error of a request or a component after which the server goes on
+    text: dict[str, str] | None = None
+    fixes: tuple[str, ...] | None = None
+    needs: tuple[str, ...] | None = None
+    not_this: tuple[str, ...] | None = None
+    examples: tuple[dict[str, Any], ...] = ()
+    not_examples: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """A cause of reference/causes.yaml with its words and the names of what it suggests."""
+
+    id: str
+    severity: str
+    title: dict[str, str]
+    text: dict[str, str]
+    stages: tuple[str, ...] = ()
+    echo: bool = False
+    consequences: tuple[str, ...] = ()
+    fixes: tuple[str, ...] = ()
+    needs: tuple[str, ...] = ()
+    not_this: tuple[str, ...] = ()
+    file: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """The words of a fix, a need or a "not this", by name. Numbers come from engines/, through ``{placeholders}``."""
+
+    name: str
+    kind: str  # fix | need | not_this
+    words: dict[str, dict[str, str]]  # fix: title, why, cost; need: text; not_this: why
+    advice: str | None = None  # not_this: the advice as people quote it
+    action: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class RedactionRule:
+    """One rule of redactions.yaml; see analyzer/intake/redact.py."""
+
+    id: str
+    kind: str
+    match: str
+    anchors: tuple[str, ...] = ()
+    group: str | None = None
+    text: dict[str, str] = field(default_factory=dict)
+    keep: tuple[str, ...] = ()
+    drop: bool = False
+    ignore_case: bool = False
+    examples: tuple[dict[str, str], ...] = ()
+    not_examples: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Library:
+    """All of it. ``version`` is a digest of the files: the same library, the same reports."""
+
+    version: str
+    patterns: tuple[Pattern, ...]
+    causes: dict[str, Cause]
+    advice: dict[str, Advice]
+    redactions: tuple[RedactionRule, ...]
+
+    def pattern(self, identifier: str) -> Pattern | None:
+        """The pattern with this id, or None."""
+        return next((pattern for pattern in self.patterns if pattern.id == identifier), None)

@@ -1,0 +1,105 @@
+"""The library at work: blocks of bytes in, hits in order of their lines out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from pathlib import Path
+
+from analyzer.intake.blocks import Block
+from analyzer.intake.lines import Line, decode, parse
+from analyzer.intake.unwrap import unwrap
+from analyzer.patterns.extract import Extractor, Hit
+from analyzer.patterns.load import load
+from analyzer.patterns.model import Library
+from analyzer.patterns.scan import Scanner, distinct
+
+
+class Runner:
+    """A library made ready to scan. Built once, used by every analysis and thread."""
+
+    def __init__(self, library: Library, reader_anchors: Sequence[str] = ()) -> None:
+        """``reader_anchors`` are literals that make a block worth the readers' look (analyzer/readers)."""
+        self.library = library
+        literals = distinct([*(a for pattern in library.patterns for a in pattern.anchors), *reader_anchors])
+        self._scanner = Scanner(literals)
+        self._literals = literals
+        by_literal: dict[str, list[Extractor]] = {literal: [] for literal in literals}
+        self.extractors = [Extractor(pattern) for pattern in library.patterns]
+        for extractor in self.extractors:
+            for anchor in dict.fromkeys(extractor.pattern.anchors):
+                by_literal[anchor].append(extractor)
+        self._extractors = [tuple(by_literal[literal]) for literal in literals]
+        wanted = frozenset(reader_anchors)
+        self._for_readers = frozenset(place for place, literal in enumerate(literals) if literal in wanted)
+
+    def scan(self, block: Block) -> tuple[list[Hit], bool]:
+        """The hits of ``block``, and whether the readers should look at it."""
+        found: list[Hit] = []
+        wanted = False
+        counted, number = 0, block.first_line
+        for start, end, literals in self._scanner.lines(block.data, block.limit):
+            number += block.data.count(b"\n", counted, start)
+            counted = start
+            wanted = wanted or not self._for_readers.isdisjoint(literals)
+            found += self._line_hits(decode(block.data[start:end]), number, literals, _Following(block.data, end, number))
+        return found, wanted
+
+    def scan_lines(self, lines: Sequence[str], first_line: int = 1) -> list[Hit]:
+        """The hits in ``lines`` (text), wrapped ones put together first. For small inputs, whose wrapping can be told."""
+        logical = unwrap(list(lines))
+        texts = [text for _, text in logical]
+        data = "\n".join(texts).encode()
+        numbers = [first_line + index for index, _ in logical]
+        found: list[Hit] = []
+        counted = place = 0
+        for start, end, literals in self._scanner.lines(data, len(data)):
+            place += data.count(b"\n", counted, start)
+            counted = start
+            following = _Following(data, end, numbers[place])
+            found += self._line_hits(decode(data[start:end]), numbers[place], literals, following)
+        return found
+
+    def _line_hits(self, raw: str, number: int, literals: Sequence[int], following: _Following) -> Iterator[Hit]:
+        parsed: dict[str | None, Line] = {}
+        seen: set[str] = set()
+        for literal in literals:
+            # Only of a line with several states (a progress bar) does the anchor choose which one is read.
+            key = self._literals[literal] if "\r" in raw else None
+            line = parsed.get(key)
+            if line is None:
+                line = parsed[key] = parse(raw, number, key)
+            for extractor in self._extractors[literal]:
+                if extractor.pattern.id in seen:
+                    continue
+                hit = extractor.run(line, following.bodies(extractor.pattern.window) if extractor.pattern.window else ())
+                if hit is not None:
+                    seen.add(extractor.pattern.id)
+                    yield hit
+
+
+class _Following:
+    """The lines after a hit, read only when a pattern asks for them."""
+
+    def __init__(self, data: bytes, end: int, number: int) -> None:
+        self._data, self._end, self._number = data, end, number
+        self._bodies: list[str] = []
+
+    def bodies(self, count: int) -> list[str]:
+        position = self._end
+        if len(self._bodies) < count:
+            self._bodies = []
+            for step in range(1, count + 1):
+                if position >= len(self._data):
+                    break
+                stop = self._data.find(b"\n", position + 1)
+                stop = len(self._data) if stop < 0 else stop
+                self._bodies.append(parse(decode(self._data[position + 1 : stop]), self._number + step).body)
+                position = stop
+        return self._bodies[:count]
+
+
+@lru_cache(maxsize=4)
+def runner(extra: tuple[Path, ...] = (), reader_anchors: tuple[str, ...] = ()) -> Runner:
+    """The runner of this installation's library, with a user's own folders ``extra``. Made once in a process."""
+    return Runner(load(extra), reader_anchors)

@@ -1,0 +1,31 @@
+"""Formats with structure: GPU dumps, launch commands, model configs. Each reader finds its own segments in a page of lines.
+
+Adding one: write a module with ``ANCHORS`` (literals, one of which every segment holds) and ``read(page) -> list[Reading]``, and name it
+in ``READERS``. A page is only read when an anchor of some reader stands in it.
+"""
+
+from __future__ import annotations
+
+from analyzer.readers.base import Page, Reading
+
+__all__ = ["ANCHORS", "Page", "Reading", "read_page"]
+
+#: Module names, in the order in which they are asked; a line belongs to the first reader that claims it.
+READERS: tuple[str, ...] = ()
+
+
+def _modules() -> list[object]:
+    from importlib import import_module
+
+    return [import_module(f"analyzer.readers.{name}") for name in READERS]
+
+
+def read_page(page: Page) -> list[Reading]:
+    """What all readers find in ``page``, in order of the lines; segments do not overlap."""
+    found: list[Reading] = []
+    for module in _modules():
+        if any(anchor in page.text for anchor in module.ANCHORS):  # type: ignore[attr-defined]
+            for reading in module.read(page):  # type: ignore[attr-defined]
+                if not any(reading.first <= other.last and other.first <= reading.last for other in found):
+                    found.append(reading)
+    return sorted(found, key=lambda reading: reading.first)

@@ -1,0 +1,57 @@
+"""What a reader is given and what it gives back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from analyzer.model import Fact, GpuSnapshot, Setting, Source
+
+#: Most characters of a line that a Source keeps, around what matters.
+EXCERPT = 4096
+
+
+class Page:
+    """Consecutive lines of one input, without colours and line ends. ``whole``: they are all that the input has."""
+
+    def __init__(
+        self, name: str, lines: Sequence[str], first_line: int = 1, *, whole: bool = True, redact: Callable[[str], str] = str
+    ) -> None:
+        self.name = name
+        self.lines = lines
+        self.first_line = first_line
+        self.whole = whole
+        self.redact = redact
+
+    @cached_property
+    def text(self) -> str:
+        """The lines joined by newlines."""
+        return "\n".join(self.lines)
+
+    def source(self, index: int, text: str | None = None) -> Source:
+        """The Source of ``lines[index]``, redacted; ``text`` where another text than the whole line shows the figure better."""
+        return Source(self.name, self.first_line + index, self.redact((text if text is not None else self.lines[index])[:EXCERPT]))
+
+
+@dataclass(slots=True)
+class Reading:
+    """One segment: ``lines[first]`` to ``lines[last]`` of the page (both included), and what they say.
+
+    ``open`` means that the segment reaches the end of the page and may go on in the next one; it is then read again, longer.
+    Every Source in here comes from ``page.source``; names that go into a report (process names) are redacted by ``page.redact``.
+    """
+
+    kind: str  # nvidia-smi | nvidia-smi-q | nvidia-smi-xml | nvidia-smi-csv | nvidia-smi-dmon | launch-command | model-config | …
+    first: int
+    last: int
+    facts: list[Fact] = field(default_factory=list)
+    snapshots: list[GpuSnapshot] = field(default_factory=list)
+    settings: dict[str, Setting] = field(default_factory=dict)  # long flag as the engine spells it -> value
+    environment: dict[str, Setting] = field(default_factory=dict)  # variable -> value
+    engine: str | None = None
+    engine_version: str | None = None
+    command: str | None = None  # the launch command as the user wrote it, redacted
+    start: bool = False  # the lines are a launch at a prompt inside a log: a new attempt begins here
+    model: dict[str, object] | None = None  # a model's config.json
+    open: bool = False
