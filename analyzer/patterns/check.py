@@ -142,7 +142,8 @@ class Checker:
 
     def _cause(self, file: str, entry: dict[str, Any]) -> None:
         _only(
-            entry, frozenset({"id", "severity", "stages", "echo", "consequences", "title", "text", "fixes", "needs", "not_this"})
+            entry,
+            frozenset({"id", "severity", "stages", "echo", "consequences", "title", "text", "detail", "fixes", "needs", "not_this"}),
         )
         identifier = _text(entry, "id")
         if identifier in self._causes:
@@ -156,6 +157,7 @@ class Checker:
             severity=_text(entry, "severity"),
             title=_words(entry.get("title"), "title"),
             text=_words(entry.get("text"), "text"),
+            detail=tuple(_words(sentence, "detail") for sentence in entry.get("detail") or ()),
             stages=_strings(entry, "stages"),
             echo=bool(entry.get("echo")),
             consequences=_strings(entry, "consequences"),
@@ -166,7 +168,7 @@ class Checker:
         )
 
     def _advise(self, file: str, entry: dict[str, Any]) -> None:
-        _only(entry, frozenset({"name", "kind", "title", "why", "cost", "text", "advice", "action"}))
+        _only(entry, frozenset({"name", "kind", "title", "why", "cost", "text", "advice", "changes", "versions"}))
         name = _text(entry, "name")
         kind = _text(entry, "kind")
         wanted = {"fix": ("title", "why"), "need": ("text",), "not_this": ("why",)}.get(kind)
@@ -180,7 +182,8 @@ class Checker:
         for key in wanted:
             if key not in words:
                 raise _Mistake(f"«{key}» is missing")
-        self._advice[name] = Advice(name, kind, words, entry.get("advice"), bool(entry.get("action")))
+        changes = tuple(_change(change) for change in entry.get("changes") or ())
+        self._advice[name] = Advice(name, kind, words, entry.get("advice"), changes, _versions(entry))
 
     def _redaction(self, file: str, entry: dict[str, Any]) -> None:
         allowed = {"id", "kind", "match", "anchors", "group", "text", "keep", "drop", "ignore_case", "examples", "not_examples"}
@@ -296,6 +299,14 @@ def _words(value: Any, key: str) -> dict[str, str]:
     if holes[0] != holes[1]:
         raise _Mistake(f"«{key}»: the placeholders differ between en {sorted(holes[0])} and zh {sorted(holes[1])}")
     return {language: " ".join(value[language].split()) for language in LANGUAGES}
+
+
+def _change(change: Any) -> dict[str, Any]:
+    """A change in the report's shape: a flag, an environment variable, another program's option, or an action in both languages."""
+    shapes = ({"flag", "to"}, {"env", "to"}, {"option", "of", "to"}, {"action"})
+    if not isinstance(change, dict) or set(change) not in shapes:
+        raise _Mistake(f"a change is {{flag, to}}, {{env, to}}, {{option, of, to}} or {{action: {{en, zh}}}}, not {change!r}")
+    return {"action": _words(change["action"], "action")} if "action" in change else dict(change)
 
 
 def _examples(entry: Mapping[str, Any]) -> tuple[dict[str, Any], ...]:

@@ -116,7 +116,7 @@ def from_dict(values: dict[str, Any]) -> Library:
         version=values["version"],
         patterns=tuple(pattern_from(entry) for entry in values["patterns"]),
         causes={entry["id"]: Cause(**_tuples(entry)) for entry in values["causes"]},
-        advice={entry["name"]: Advice(**entry) for entry in values["advice"]},
+        advice={entry["name"]: Advice(**_tuples(entry)) for entry in values["advice"]},
         redactions=tuple(RedactionRule(**_tuples(entry)) for entry in values["redactions"]),
     )
 

@@ -77,6 +77,7 @@ class Cause:
     severity: str
     title: dict[str, str]
     text: dict[str, str]
+    detail: tuple[dict[str, str], ...] = ()  # sentences with {placeholders}: each is said where all its figures are known
     stages: tuple[str, ...] = ()
     echo: bool = False
     consequences: tuple[str, ...] = ()
@@ -88,13 +89,18 @@ class Cause:
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """The words of a fix, a need or a "not this", by name. Numbers come from engines/, through ``{placeholders}``."""
+    """The words of a fix, a need or a "not this", by name.
+
+    ``{placeholders}`` are figures: of the engine's solver for a computed fix, else facts of the finding, their dots as underscores
+    (``{oom_tried}``). Advice one of whose figures is not known is not given.
+    """
 
     name: str
     kind: str  # fix | need | not_this
     words: dict[str, dict[str, str]]  # fix: title, why, cost; need: text; not_this: why
     advice: str | None = None  # not_this: the advice as people quote it
-    action: bool = False
+    changes: tuple[dict[str, Any], ...] = ()  # fix: what to change where no arithmetic decides it, in the report's shape
+    versions: str | None = None  # fix: the engine's versions in which it is valid, where flags alone do not tell
 
 
 @dataclass(frozen=True, slots=True)
