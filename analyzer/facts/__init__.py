@@ -1,0 +1,1 @@
+"""Hits and readings → attempts with their facts, settings, series and events; what repeats is bounded here."""

@@ -1,0 +1,140 @@
+"""One start of the engine, as its lines come in. All of it is bounded, whatever the length of the log."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from analyzer.facts.observation import Event, Kept, Observation, Place
+from analyzer.intake.lines import Process
+from analyzer.model import STAGES, Series, Value
+from analyzer.model.versions import Range
+from analyzer.patterns.model import Frame
+
+STAGE_ORDER = {stage: place for place, stage in enumerate(STAGES)}
+
+#: Events of one pattern that are kept: the first ones and the last; the rest is counted.
+EVENTS_OF_A_PATTERN = 8
+#: Scopes (processes, GPUs, pids) that one fact name may have.
+SCOPES_OF_A_NAME = 512
+#: Frames of one traceback; the outermost ones go first.
+FRAMES = 64
+
+Key = tuple[str, str | None, int | None, int | None, int | None]
+
+
+@dataclass(slots=True)
+class SettingSeen:
+    """A setting's value and the line that states it; a stronger source (the engine's own dump) replaces a weaker one (a command)."""
+
+    value: Value | None
+    place: Place
+    strength: int
+
+
+@dataclass(slots=True)
+class Attempt:
+    """Facts, events and progress between one start marker and the next."""
+
+    index: int
+    input: int
+    first_line: int
+    last_line: int
+    last_input: int
+    engine: str | None = None
+    facts: dict[Key, Kept] = field(default_factory=dict)
+    scopes: dict[str, int] = field(default_factory=dict)
+    events: list[Event] = field(default_factory=list)
+    event_counts: dict[str, int] = field(default_factory=dict)
+    last_events: dict[str, Event] = field(default_factory=dict)
+    settings: dict[str, SettingSeen] = field(default_factory=dict)
+    environment: dict[str, SettingSeen] = field(default_factory=dict)
+    series: dict[tuple[str, str | None], Series] = field(default_factory=dict)
+    stages: dict[str, Place] = field(default_factory=dict)  # first line of each stage reached
+    stage_times: dict[str, str] = field(default_factory=dict)
+    stage_orders: dict[str, int] = field(default_factory=dict)  # last reading order at which a line of the stage was seen
+    stage: str | None = None
+    processes: dict[str, Process] = field(default_factory=dict)
+    markers: set[tuple[int, str]] = field(default_factory=set)
+    ready: Place | None = None
+    ready_order: int | None = None
+    shutdown: Place | None = None
+    versions: Range = field(default_factory=Range)
+    version_conflict: bool = False
+    generations: dict[str, int] = field(default_factory=dict)
+    frames: dict[str, list[tuple[Frame, Place]]] = field(default_factory=dict)
+    last_statistics: Place | None = None
+    last_seen: Place | None = None  # the last line that anything recognised
+
+    def observe(self, seen: Observation) -> None:
+        """Keep a figure. Beyond SCOPES_OF_A_NAME a new scope of a name is dropped."""
+        process = process_key(seen.process)
+        key = (seen.name, process, seen.gpu, seen.pid, seen.rank)
+        kept = self.facts.get(key)
+        if kept is not None:
+            kept.add(seen)
+            return
+        count = self.scopes.get(seen.name, 0)
+        if count < SCOPES_OF_A_NAME:
+            self.scopes[seen.name] = count + 1
+            self.facts[key] = Kept.of(seen)
+
+    def add_event(self, event: Event) -> None:
+        """Keep an event, or count it where its pattern has had enough."""
+        name = event.pattern.id
+        count = self.event_counts.get(name, 0) + 1
+        self.event_counts[name] = count
+        if count <= EVENTS_OF_A_PATTERN:
+            self.events.append(event)
+        else:
+            event.count = count
+            self.last_events[name] = event
+
+    def all_events(self) -> list[Event]:
+        """The kept events in reading order."""
+        return sorted([*self.events, *self.last_events.values()], key=lambda event: event.order)
+
+    def reach(self, stage: str, place: Place, order: int, time: str | None) -> None:
+        """A line shows that the run has come to ``stage``."""
+        self.stages.setdefault(stage, place)
+        if time:
+            self.stage_times.setdefault(stage, time)
+        self.stage_orders[stage] = order
+        if self.stage is None or STAGE_ORDER[stage] > STAGE_ORDER[self.stage]:
+            self.stage = stage
+
+    def narrow(self, versions: str) -> None:
+        """A wording that only ``versions`` print. One that contradicts the others is left aside, and the contradiction kept."""
+        narrowed = self.versions & Range.parse(versions)
+        if narrowed:
+            self.versions = narrowed
+        else:
+            self.version_conflict = True
+
+    def add_frame(self, process: Process | None, frame: Frame, place: Place) -> None:
+        """A traceback's frame, innermost last."""
+        frames = self.frames.setdefault(process_key(process) or "", [])
+        if len(frames) >= FRAMES:
+            del frames[0]
+        frames.append((frame, place))
+
+    def begin_traceback(self, process: Process | None) -> None:
+        """A new traceback begins in ``process``."""
+        self.frames.pop(process_key(process) or "", None)
+
+    def observations(self) -> Iterator[Observation]:
+        """Every kept observation."""
+        for kept in self.facts.values():
+            yield from kept.observations()
+
+    def last(self, name: str) -> Observation | None:
+        """The latest observation of ``name``, whoever printed it."""
+        candidates = [kept.last for (known, *_), kept in self.facts.items() if known == name]
+        return max(candidates, key=lambda seen: seen.order, default=None)
+
+
+def process_key(process: Process | None) -> str | None:
+    """One text for a process: its tag, pid and address."""
+    if process is None:
+        return None
+    return f"{process.name} rank={process.rank} pid={process.pid} ip={process.ip}"

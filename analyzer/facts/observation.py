@@ -1,0 +1,106 @@
+"""Figures and events as they are kept while an input is read: with their raw line. Redaction comes when a report is made."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from analyzer.intake.lines import Process
+from analyzer.model import Value
+from analyzer.patterns.model import Frame, Pattern
+
+#: Most characters of a line that are kept, around what matters (report-contract: evidence and source texts).
+EXCERPT = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A line of an input, not yet redacted."""
+
+    input: int
+    line: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """A figure on its line."""
+
+    name: str
+    value: Value
+    unit: str
+    place: Place
+    pattern: str
+    gpu: int | None = None
+    pid: int | None = None
+    rank: int | None = None  # where the line itself names it
+    process: Process | None = None
+    time: str | None = None
+    order: int = 0  # running number over all inputs: reading order
+
+
+@dataclass(slots=True)
+class Kept:
+    """A name that repeats in one scope: its first, last, smallest and greatest observation, and how often it came."""
+
+    first: Observation
+    last: Observation
+    low: Observation
+    high: Observation
+    count: int = 1
+
+    @classmethod
+    def of(cls, seen: Observation) -> Kept:
+        """The first observation of a name."""
+        return cls(seen, seen, seen, seen)
+
+    def add(self, seen: Observation) -> None:
+        """One more observation."""
+        self.count += 1
+        self.last = seen
+        if isinstance(seen.value, (int, float)) and isinstance(self.low.value, (int, float)) and isinstance(self.high.value, (int, float)):
+            if seen.value < self.low.value:
+                self.low = seen
+            if seen.value > self.high.value:
+                self.high = seen
+
+    def observations(self) -> list[Observation]:
+        """The kept ones, each once, in reading order."""
+        unique = {id(seen): seen for seen in (self.first, self.low, self.high, self.last)}
+        distinct: dict[tuple[int, Value], Observation] = {}
+        for seen in sorted(unique.values(), key=lambda seen: seen.order):
+            if seen is self.first or seen is self.last or seen.value not in (self.first.value, self.last.value):
+                distinct[(seen.order, seen.value)] = seen
+        # A figure that never changes is said once, by its first line.
+        if all(seen.value == self.first.value for seen in distinct.values()):
+            return [self.first]
+        return list(distinct.values())
+
+
+@dataclass(slots=True)
+class Event:
+    """A line that names a cause or looks like trouble."""
+
+    pattern: Pattern
+    places: tuple[Place, ...]  # the line, and the following ones that belong to the match
+    order: int
+    process: Process | None
+    time: str | None
+    level: str | None
+    stage: str | None  # how far the attempt had come
+    frames: tuple[tuple[Frame, Place], ...] = ()  # of the traceback above it, outermost first
+    figures: tuple[Observation, ...] = ()
+    groups: dict[str, str] = field(default_factory=dict)
+    count: int = 1
+
+    @property
+    def cause(self) -> str | None:
+        """The pattern's cause: an id, a family, or None for a line that only looks like trouble."""
+        return self.pattern.cause
+
+
+def excerpt(text: str, start: int = 0, end: int = 0) -> str:
+    """At most EXCERPT characters of ``text``, with ``text[start:end]`` among them."""
+    if len(text) <= EXCERPT:
+        return text
+    left = max(0, min(start, end - EXCERPT // 2, len(text) - EXCERPT)) if start > EXCERPT // 2 else 0
+    return text[left : left + EXCERPT]

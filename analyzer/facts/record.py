@@ -1,0 +1,216 @@
+"""Takes hits and readings in reading order and sorts them into attempts. One Record holds all inputs of an analysis."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from analyzer.facts.attempt import Attempt, SettingSeen, process_key
+from analyzer.facts.observation import Event, Observation, Place, excerpt
+from analyzer.intake.lines import Line
+from analyzer.model import Fact, GpuSnapshot, Series, Setting, Source
+from analyzer.patterns.extract import Hit
+from analyzer.patterns.model import Pattern
+from analyzer.readers.base import Reading
+from analyzer.readers.settings import READERS, SETTING_FACTS
+
+#: Earlier attempts that are kept whole; of a crash loop the first ones and the latest are enough.
+ATTEMPTS_KEPT = 16
+#: How much a setting's source is worth: what was typed, what stands in the engine's banner, what the engine says it was given.
+COMMAND, BANNER, ARGUMENTS = 0, 1, 2
+_STRENGTH = {"engine_config": BANNER}
+
+
+@dataclass(slots=True)
+class SegmentSeen:
+    """Lines of one kind in an input; neighbours of the same kind grow together."""
+
+    kind: str
+    engine: str | None
+    first: int
+    last: int
+
+
+@dataclass(slots=True)
+class Record:
+    """Everything recognised so far."""
+
+    attempts: list[Attempt] = field(default_factory=list)
+    dropped_attempts: int = 0
+    snapshots: list[tuple[int, GpuSnapshot]] = field(default_factory=list)
+    readings: list[tuple[int, Reading]] = field(default_factory=list)
+    document_facts: list[tuple[int, Fact]] = field(default_factory=list)
+    segments: dict[int, list[SegmentSeen]] = field(default_factory=dict)
+    order: int = 0
+
+    # --- attempts ----------------------------------------------------------------------------------------------------------------
+
+    def attempt(self, place: Place) -> Attempt:
+        """The attempt that ``place`` belongs to: the current one, or a first one that begins here."""
+        if not self.attempts:
+            self._open(place)
+        current = self.attempts[-1]
+        current.last_input, current.last_line = place.input, place.line
+        return current
+
+    def _open(self, place: Place) -> Attempt:
+        index = self.attempts[-1].index + 1 if self.attempts else 0
+        attempt = Attempt(index, place.input, place.line, place.line, place.input)
+        self.attempts.append(attempt)
+        if len(self.attempts) > ATTEMPTS_KEPT:
+            del self.attempts[ATTEMPTS_KEPT // 2]
+            self.dropped_attempts += 1
+        return attempt
+
+    def _start(self, level: int, line: Line, place: Place) -> Attempt:
+        """A start marker: the same process says it a second time, or says it after an end, where a new attempt begins."""
+        name = line.process.name if line.process else ""
+        current = self.attempt(place)
+        repeated = (level, name) in current.markers
+        after_end = bool(current.markers) and level <= min(known for known, _ in current.markers) and _ended(current)
+        leads = bool(current.markers) and level < min(known for known, _ in current.markers) and level == 0
+        if repeated or after_end or leads:
+            current = self._open(place)
+        current.markers.add((level, name))
+        return current
+
+    # --- hits --------------------------------------------------------------------------------------------------------------------
+
+    def take(self, hit: Hit, input_index: int) -> None:
+        """One hit of the pattern library, in reading order."""
+        self.order += 1
+        pattern, line = hit.pattern, hit.line
+        offset = line.text.rfind(hit.text.split("\n", 1)[0]) if line.text is not hit.text else 0
+        offset = max(offset, 0)
+        place = Place(input_index, line.number, excerpt(line.text, offset + hit.span[0], offset + hit.span[1]))
+        attempt = self._start(pattern.start, line, place) if pattern.start is not None else self.attempt(place)
+        attempt.last_seen = place
+        self._segment(input_index, pattern, line)
+        if pattern.engine:
+            attempt.engine = attempt.engine or pattern.engine
+        if pattern.versions:
+            attempt.narrow(pattern.versions)
+        if pattern.generation:
+            attempt.generations[pattern.generation] = attempt.generations.get(pattern.generation, 0) + 1
+        if line.process is not None:
+            attempt.processes.setdefault(process_key(line.process) or "", line.process)
+        if pattern.frame is not None:
+            attempt.add_frame(line.process, pattern.frame, place)
+            return
+        figures = self._figures(hit, attempt, place, offset)
+        self._settings(hit, attempt, place, offset)
+        if pattern.marks == "traceback":
+            attempt.begin_traceback(line.process)
+        elif pattern.marks == "ready":
+            attempt.ready, attempt.ready_order = place, self.order
+        elif pattern.marks == "shutdown" and attempt.shutdown is None:
+            attempt.shutdown = place
+        if pattern.cause is not None or pattern.marks == "suspect":
+            self._event(hit, attempt, place, figures)
+        elif pattern.stage is not None:
+            attempt.reach(pattern.stage, place, self.order, line.time)
+
+    def _figures(self, hit: Hit, attempt: Attempt, place: Place, offset: int) -> list[Observation]:
+        line, pattern = hit.line, hit.pattern
+        seen = []
+        for figure in hit.figures:
+            here = place
+            if figure.span is not None and len(line.text) > len(place.text):
+                here = Place(place.input, place.line, excerpt(line.text, offset + figure.span[0], offset + figure.span[1]))
+            first_line = hit.text.find("\n")
+            if figure.span is not None and 0 <= first_line < figure.span[0]:
+                here = Place(place.input, place.line, excerpt(hit.text, *figure.span))
+            observation = Observation(
+                figure.name, figure.value, figure.unit, here, pattern.id, figure.gpu, figure.pid, figure.rank, line.process, line.time, self.order
+            )
+            attempt.observe(observation)
+            seen.append(observation)
+            if pattern.series and isinstance(figure.value, (int, float)):
+                key = (figure.name, process_key(line.process))
+                series = attempt.series.get(key)
+                if series is None:
+                    series = attempt.series[key] = Series(figure.name, figure.unit)
+                series.add(line.time or "", figure.value)
+        if pattern.series:
+            attempt.last_statistics = place
+        return seen
+
+    def _settings(self, hit: Hit, attempt: Attempt, place: Place, offset: int) -> None:
+        pattern, line = hit.pattern, hit.line
+        for flag, group in pattern.settings.items():
+            if group in hit.groups:
+                self._set(attempt, flag, hit.groups[group], place, ARGUMENTS, line)
+        if pattern.reader is None or "body" not in hit.groups:
+            return
+        body = hit.groups["body"]
+        start = max(line.text.find(body[:64]), 0)
+        for flag, (value, span) in READERS[pattern.reader](body).items():
+            here = Place(place.input, place.line, excerpt(line.text, start + span[0], start + span[1]))
+            self._set(attempt, flag, value, here, _STRENGTH.get(pattern.reader, ARGUMENTS), line)
+
+    def _set(self, attempt: Attempt, flag: str, value: object, place: Place, strength: int, line: Line | None) -> None:
+        if value is not None and not isinstance(value, (int, float, str, bool)):
+            return
+        known = attempt.settings.get(flag)
+        if known is not None and known.strength > strength:
+            return
+        attempt.settings[flag] = SettingSeen(value, place, strength)
+        fact = SETTING_FACTS.get(flag)
+        if fact is not None and isinstance(value, (int, float)) and not isinstance(value, bool):
+            name, unit = fact
+            process = line.process if line is not None else None
+            time = line.time if line is not None else None
+            attempt.observe(Observation(name, value, unit, place, "setting", process=process, time=time, order=self.order))
+
+    def _event(self, hit: Hit, attempt: Attempt, place: Place, figures: list[Observation]) -> None:
+        line = hit.line
+        places = [place]
+        covered = hit.text.count("\n", hit.span[0], hit.span[1]) if "\n" in hit.text else 0
+        following = hit.text.split("\n")
+        for step in range(1, covered + 1):
+            places.append(Place(place.input, line.number + step, excerpt(following[step])))
+        frames = tuple(attempt.frames.get(process_key(line.process) or "", ()))
+        attempt.add_event(
+            Event(hit.pattern, tuple(places), self.order, line.process, line.time, line.level, attempt.stage, frames, tuple(figures), hit.groups)
+        )
+
+    def _segment(self, input_index: int, pattern: Pattern, line: Line) -> None:
+        kind = pattern.segment or ("engine-log" if pattern.engine or line.level or line.process else None)
+        if kind is None:
+            return
+        segments = self.segments.setdefault(input_index, [])
+        if segments and segments[-1].kind == kind:
+            segments[-1].last = line.number
+            segments[-1].engine = segments[-1].engine or pattern.engine
+        elif len(segments) < 256:
+            segments.append(SegmentSeen(kind, pattern.engine, line.number, line.number))
+
+    # --- readings ----------------------------------------------------------------------------------------------------------------
+
+    def take_reading(self, reading: Reading, input_index: int, first_line: int) -> None:
+        """What a reader found. Its settings belong to the attempt that runs when it is read; diagnosis decides what they are worth."""
+        self.order += 1
+        first, last = first_line + reading.first, first_line + reading.last
+        self.segments.setdefault(input_index, []).append(SegmentSeen(reading.kind, reading.engine, first, last))
+        for snapshot in reading.snapshots:
+            self.snapshots.append((input_index, snapshot))
+        self.document_facts += [(input_index, fact) for fact in reading.facts]
+        reading.snapshots = []
+        self.readings.append((input_index, reading))
+
+    def end_input(self, input_index: int, last_line: int) -> None:
+        """The input is over: its last line belongs to the attempt that runs."""
+        if self.attempts and self.attempts[-1].last_input == input_index:
+            self.attempts[-1].last_line = max(self.attempts[-1].last_line, last_line)
+
+
+def _ended(attempt: Attempt) -> bool:
+    """Whether the attempt shows an end: a shutdown, or an error that stops a server."""
+    if attempt.shutdown is not None:
+        return True
+    return any(event.cause is not None and not event.pattern.keeps_running for event in attempt.events)
+
+
+def setting_of(place: Source, value: object) -> Setting:
+    """A Setting, for values that JSON knows; anything else as its text."""
+    plain = value if value is None or isinstance(value, (int, float, str, bool)) else str(value)
+    return Setting(plain, place)

@@ -1,0 +1,204 @@
+"""One attempt made ready for engines and diagnosis: facts with ranks and redacted sources, settings, version."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from analyzer.facts.attempt import Attempt
+from analyzer.facts.observation import Event, Observation, Place, excerpt
+from analyzer.facts.ranks import Ranks
+from analyzer.facts.record import Record
+from analyzer.model import Fact, GpuSnapshot, Series, Setting, Source, Value
+from analyzer.model.versions import Range, key
+from analyzer.readers.base import Reading
+from analyzer.readers.settings import SETTING_FACTS
+
+#: Facts that belong to the engine, whoever prints them: no rank is put on them.
+ENGINE_SCOPE = frozenset(
+    {"budget.utilization", "budget.utilization_equivalent", "checkpoint.size", "engine.version", "init.seconds", "download.seconds"}
+)
+
+
+@dataclass(slots=True)
+class View:
+    """What the inputs say about one attempt. ``facts`` stand in reading order."""
+
+    attempt: Attempt
+    facts: list[Fact]
+    settings: dict[str, Setting]
+    environment: dict[str, Setting]
+    engine: str | None
+    version: str | None
+    versions: Range
+    generation: str | None
+    ranks: Ranks
+    snapshots: list[GpuSnapshot] = field(default_factory=list)
+    readings: list[Reading] = field(default_factory=list)
+    model: dict[str, object] | None = None
+    command: str | None = None
+    source: Callable[[Place], Source] = field(default=lambda place: Source("", place.line, place.text))
+
+    def all(self, name: str) -> list[Fact]:
+        """Every fact ``name``, in reading order."""
+        return [fact for fact in self.facts if fact.name == name]
+
+    def fact(self, name: str, rank: int | None = None) -> Fact | None:
+        """The latest fact ``name`` of ``rank``; one that names no rank stands in where the rank has none of its own."""
+        own = shared = None
+        for fact in self.facts:
+            if fact.name == name:
+                if rank is not None and fact.rank == rank:
+                    own = fact
+                elif rank is None or fact.rank is None:
+                    shared = fact
+        return own or shared
+
+    def bytes(self, name: str, rank: int | None = None) -> int | None:
+        """The bytes of ``fact(name, rank)``."""
+        fact = self.fact(name, rank)
+        return None if fact is None else fact.bytes
+
+    def number(self, name: str, rank: int | None = None) -> float | int | None:
+        """The plain number of ``fact(name, rank)``."""
+        fact = self.fact(name, rank)
+        return fact.value if fact is not None and isinstance(fact.value, (int, float)) else None
+
+    def setting(self, flag: str) -> Value | None:
+        """The value of a setting, by its long flag; None where the inputs do not state it."""
+        setting = self.settings.get(flag)
+        return None if setting is None else setting.value
+
+    def fact_of(self, seen: Observation) -> Fact:
+        """An observation as a Fact, with rank and redacted source."""
+        rank = seen.rank
+        if rank is None and seen.name not in ENGINE_SCOPE and seen.pattern != "setting":
+            rank = self.ranks.of(seen.process)
+        process = None if seen.process is None else f"{seen.process.name} pid={seen.process.pid}"
+        return Fact(
+            seen.name,
+            seen.value,
+            seen.unit,
+            self.source(seen.place),
+            self.attempt.index,
+            rank,
+            seen.gpu,
+            seen.pid,
+            seen.time,
+            seen.pattern,
+            process,
+        )
+
+    def event_facts(self, event: Event) -> list[Fact]:
+        """The figures of one event's own line."""
+        return [self.fact_of(seen) for seen in event.figures]
+
+    def series(self) -> list[Series]:
+        """The courses of the statistics lines, with ranks."""
+        found = []
+        for (_, process), series in self.attempt.series.items():
+            rank = self.ranks.of(self.attempt.processes.get(process or ""))
+            found.append(Series(series.name, series.unit, rank, series.count, series.points))
+        return found
+
+
+def view(record: Record, attempt: Attempt, names: Sequence[str], redact: Callable[[str], str], *, last: bool) -> View:
+    """The View of ``attempt``. Documents (dumps, commands, configs) speak for the ``last`` attempt."""
+
+    def source(place: Place) -> Source:
+        return Source(names[place.input], place.line, redact(excerpt(place.text)))
+
+    tensor, pipeline = (_whole(attempt.settings.get(flag)) for flag in ("--tensor-parallel-size", "--pipeline-parallel-size"))
+    settings = {flag: Setting(_clean(seen.value, redact), source(seen.place)) for flag, seen in attempt.settings.items()}
+    environment = {name: Setting(_clean(seen.value, redact), source(seen.place)) for name, seen in attempt.environment.items()}
+    readings = [reading for _, reading in record.readings] if last else []
+    command = _subject(readings)
+    extra: list[Fact] = []
+    if command is not None:
+        for flag, setting in command.settings.items():
+            if flag not in settings:
+                settings[flag] = setting
+                extra += _setting_fact(flag, setting, attempt.index)
+        for name, setting in command.environment.items():
+            environment.setdefault(name, setting)
+            extra += _setting_fact(name, setting, attempt.index)
+        tensor = tensor or _number(settings.get("--tensor-parallel-size"))
+        pipeline = pipeline or _number(settings.get("--pipeline-parallel-size"))
+    version = attempt.last("engine.version")
+    stated = str(version.value) if version is not None else None
+    if stated is None:
+        stated = next((reading.engine_version for reading in reversed(readings) if reading.engine_version), None)
+    shown = View(
+        attempt,
+        [],
+        settings,
+        environment,
+        attempt.engine or next((reading.engine for reading in readings if reading.engine), None),
+        stated,
+        attempt.versions,
+        _generation(attempt, stated),
+        Ranks(attempt.processes, tensor, pipeline),
+        [snapshot for _, snapshot in record.snapshots] if last else [],
+        readings,
+        next((reading.model for reading in readings if reading.model), None),
+        command.command if command is not None else None,
+        source,
+    )
+    observations = sorted(attempt.observations(), key=lambda seen: seen.order)
+    shown.facts = [shown.fact_of(seen) for seen in observations] + extra
+    if last:
+        shown.facts += [_at(fact, attempt.index) for _, fact in record.document_facts]
+    return shown
+
+
+def _subject(readings: Sequence[Reading]) -> Reading | None:
+    """The launch command that the failing run was started with: the last one that is not part of a log."""
+    commands = [reading for reading in readings if reading.kind == "launch-command" and (reading.settings or reading.command)]
+    return commands[-1] if commands else None
+
+
+def _setting_fact(flag: str, setting: Setting, attempt: int) -> list[Fact]:
+    known = SETTING_FACTS.get(flag)
+    value = setting.value
+    if isinstance(value, str):
+        try:
+            value = float(value) if "." in value else int(value)
+        except ValueError:
+            return []
+    if known is None or isinstance(value, bool) or not isinstance(value, (int, float)):
+        return []
+    return [Fact(known[0], value, known[1], setting.source, attempt, pattern="setting")]
+
+
+def _at(fact: Fact, attempt: int) -> Fact:
+    return Fact(
+        fact.name, fact.value, fact.unit, fact.source, attempt, fact.rank, fact.gpu, fact.pid, fact.time, fact.pattern, fact.process
+    )
+
+
+def _generation(attempt: Attempt, version: str | None) -> str | None:
+    """v0 or v1: what the lines prove, else what the version leaves possible (vllm-memory-model.md, section 1)."""
+    if attempt.generations:
+        return max(attempt.generations, key=lambda name: attempt.generations[name])
+    if version is None or attempt.engine not in (None, "vllm"):
+        return None
+    try:
+        release = key(version)
+    except ValueError:
+        return None
+    if release < key("0.6.4"):
+        return "v0"
+    return "v1" if release >= key("0.11.0") else None
+
+
+def _whole(seen: object) -> int | None:
+    value = getattr(seen, "value", None)
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def _number(setting: Setting | None) -> int | None:
+    return _whole(setting)
+
+
+def _clean(value: Value | None, redact: Callable[[str], str]) -> Value | None:
+    return redact(value) if isinstance(value, str) else value
