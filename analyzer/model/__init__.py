@@ -13,7 +13,7 @@ from analyzer.model.finding import (
     OptionChange,
     Severity,
 )
-from analyzer.model.gpu import Gpu, GpuProcess, GpuSnapshot
+from analyzer.model.gpu import Gpu, GpuProcess, GpuSnapshot, MigDevice, VirtualGpu
 from analyzer.model.ledger import Basis, Ledger, LedgerLine
 from analyzer.model.report import STAGES, AttemptInfo, EngineInfo, InputInfo, Outcome, Report, Segment, Setting, State
 from analyzer.model.text import LANGUAGES, Text
@@ -38,6 +38,7 @@ __all__ = [
     "InputInfo",
     "Ledger",
     "LedgerLine",
+    "MigDevice",
     "NotThis",
     "OptionChange",
     "Outcome",
@@ -50,4 +51,5 @@ __all__ = [
     "State",
     "Text",
     "Value",
+    "VirtualGpu",
 ]

@@ -11,7 +11,7 @@ from typing import Any, NotRequired, TypedDict
 
 from analyzer.model.facts import Fact, Series, Source, Value
 from analyzer.model.finding import Change, EnvChange, Finding, Fix, FlagChange, OptionChange
-from analyzer.model.gpu import Gpu, GpuProcess, GpuSnapshot
+from analyzer.model.gpu import Gpu, GpuProcess, GpuSnapshot, MigDevice, VirtualGpu
 from analyzer.model.ledger import Ledger, LedgerLine
 from analyzer.model.report import SCHEMA, AttemptInfo, InputInfo, Report
 from analyzer.model.text import Text
@@ -108,15 +108,59 @@ class GpuJson(TypedDict):
     mig: bool | None
     display_active: bool | None
     compute_mode: str | None
+    name_truncated: bool
+    status: str | None
+    memory_status: str | None
+    memory_percent: float | None
+    vram_total_gb: float | None
+    vram_used_gb: float | None
+    fan_percent: float | None
+    power_cap_w: float | None
+    performance_state: str | None
+    persistence_mode: bool | None
+    driver_model: str | None
+    event_reasons: list[str]
+    recovery_action: str | None
+    reset_required: bool | None
+    remap_pending: bool | None
+    remap_failed: bool | None
+    retirement_pending: bool | None
+    fabric_state: str | None
+    fabric_status: str | None
+    license_status: str | None
+
+
+class MigDeviceJson(TypedDict):
+    gpu: int | None
+    gpu_instance: int | None
+    compute_instance: int | None
+    device: int | None
+    profile: str | None
+    uuid: str | None
+    memory_total_mib: float | None
+    memory_used_mib: float | None
+    memory_free_mib: float | None
+    multiprocessors: int | None
+
+
+class VirtualGpuJson(TypedDict):
+    gpu: int | None
+    identifier: str | None
+    name: str | None
+    vm_name: str | None
+    utilization_percent: float | None
 
 
 class GpuProcessJson(TypedDict):
-    gpu: int | None
+    gpu: int | str | None
     pid: int | None
     name: str | None
     type: str | None
     used_mib: float | None
     gpu_instance: int | None
+    compute_instance: int | None
+    name_truncated: bool
+    name_status: str | None
 
 
 class GpuSnapshotJson(TypedDict):
@@ -128,6 +172,13 @@ class GpuSnapshotJson(TypedDict):
     gpus: list[GpuJson]
     processes: list[GpuProcessJson]
     error: str | None
+    tool_version: str | None
+    mig_devices: list[MigDeviceJson]
+    vgpus: list[VirtualGpuJson]
+    links: dict[str, str]
+    process_table: bool | None
+    columns_unknown: bool
+    altered: bool
 
 
 class LedgerLineJson(TypedDict):
@@ -331,6 +382,26 @@ def _gpu(gpu: Gpu) -> GpuJson:
         "mig": gpu.mig,
         "display_active": gpu.display_active,
         "compute_mode": gpu.compute_mode,
+        "name_truncated": gpu.name_truncated,
+        "status": gpu.status,
+        "memory_status": gpu.memory_status,
+        "memory_percent": gpu.memory_percent,
+        "vram_total_gb": gpu.vram_total_gb,
+        "vram_used_gb": gpu.vram_used_gb,
+        "fan_percent": gpu.fan_percent,
+        "power_cap_w": gpu.power_cap_w,
+        "performance_state": gpu.performance_state,
+        "persistence_mode": gpu.persistence_mode,
+        "driver_model": gpu.driver_model,
+        "event_reasons": list(gpu.event_reasons),
+        "recovery_action": gpu.recovery_action,
+        "reset_required": gpu.reset_required,
+        "remap_pending": gpu.remap_pending,
+        "remap_failed": gpu.remap_failed,
+        "retirement_pending": gpu.retirement_pending,
+        "fabric_state": gpu.fabric_state,
+        "fabric_status": gpu.fabric_status,
+        "license_status": gpu.license_status,
     }
 
 
@@ -342,6 +413,34 @@ def _process(process: GpuProcess) -> GpuProcessJson:
         "type": process.type,
         "used_mib": process.used_mib,
         "gpu_instance": process.gpu_instance,
+        "compute_instance": process.compute_instance,
+        "name_truncated": process.name_truncated,
+        "name_status": process.name_status,
+    }
+
+
+def _mig(device: MigDevice) -> MigDeviceJson:
+    return {
+        "gpu": device.gpu,
+        "gpu_instance": device.gpu_instance,
+        "compute_instance": device.compute_instance,
+        "device": device.device,
+        "profile": device.profile,
+        "uuid": device.uuid,
+        "memory_total_mib": device.memory_total_mib,
+        "memory_used_mib": device.memory_used_mib,
+        "memory_free_mib": device.memory_free_mib,
+        "multiprocessors": device.multiprocessors,
+    }
+
+
+def _virtual(guest: VirtualGpu) -> VirtualGpuJson:
+    return {
+        "gpu": guest.gpu,
+        "identifier": guest.identifier,
+        "name": guest.name,
+        "vm_name": guest.vm_name,
+        "utilization_percent": guest.utilization_percent,
     }
 
 
@@ -355,6 +454,13 @@ def _snapshot(snapshot: GpuSnapshot) -> GpuSnapshotJson:
         "gpus": [_gpu(gpu) for gpu in snapshot.gpus],
         "processes": [_process(process) for process in snapshot.processes],
         "error": snapshot.error,
+        "tool_version": snapshot.tool_version,
+        "mig_devices": [_mig(device) for device in snapshot.mig_devices],
+        "vgpus": [_virtual(guest) for guest in snapshot.vgpus],
+        "links": dict(snapshot.links),
+        "process_table": snapshot.process_table,
+        "columns_unknown": snapshot.columns_unknown,
+        "altered": snapshot.altered,
     }
 
 
