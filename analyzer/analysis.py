@@ -22,7 +22,7 @@ from analyzer.intake.redact import Redactor
 from analyzer.model import InputInfo, Report
 from analyzer.patterns.extract import Hit
 from analyzer.patterns.runner import Runner, runner
-from analyzer.readers import ANCHORS, Page, Reading, read_page
+from analyzer.readers import Page, Reading, anchors, read_page
 
 #: Bytes read from a file at once, into one buffer that is used again.
 READ_BYTES = 1 << 20
@@ -38,7 +38,7 @@ class Analysis:
 
     def __init__(self, patterns: Sequence[Path] = (), limits: Limits = DEFAULT) -> None:
         """``patterns``: folders of a user's own patterns. Raises LibraryError where one of them is wrong."""
-        self._runner: Runner = runner(tuple(patterns), ANCHORS)
+        self._runner: Runner = runner(tuple(patterns), anchors())
         self._limits = limits
         self._record = Record()
         self._sinks: list[Sink] = []
@@ -174,7 +174,8 @@ class Sink:
         if block.last and self._first:
             # All there is: small enough to see whether a terminal broke its lines.
             lines = _lines(block.data)
-            wanted = any(anchor in text for text in ("\n".join(lines),) for anchor in ANCHORS)
+            text = "\n".join(lines)
+            wanted = any(anchor in text for anchor in anchors())
             hits: list[Hit] = self._runner.scan_lines(block.data.decode("utf-8", "replace").split("\n"), block.first_line)
         else:
             hits, wanted = self._runner.scan(block)

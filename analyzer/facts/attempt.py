@@ -51,9 +51,11 @@ class Attempt:
     environment: dict[str, SettingSeen] = field(default_factory=dict)
     series: dict[tuple[str, str | None], Series] = field(default_factory=dict)
     stages: dict[str, Place] = field(default_factory=dict)  # first line of each stage reached
+    last_stage_places: dict[str, Place] = field(default_factory=dict)  # and the last one: of a progress bar its final state
     stage_times: dict[str, str] = field(default_factory=dict)
     stage_orders: dict[str, int] = field(default_factory=dict)  # last reading order at which a line of the stage was seen
     stage: str | None = None
+    progress: dict[tuple[str, int | None], tuple[int, int]] = field(default_factory=dict)  # process -> (latest stage, its reading order)
     processes: dict[str, Process] = field(default_factory=dict)
     markers: set[tuple[int, str]] = field(default_factory=set)
     ready: Place | None = None
@@ -94,12 +96,16 @@ class Attempt:
         """The kept events in reading order."""
         return sorted([*self.events, *self.last_events.values()], key=lambda event: event.order)
 
-    def reach(self, stage: str, place: Place, order: int, time: str | None) -> None:
-        """A line shows that the run has come to ``stage``."""
+    def reach(self, stage: str, place: Place, order: int, time: str | None, process: Process | None) -> None:
+        """A line of ``process`` shows that the run has come to ``stage``."""
         self.stages.setdefault(stage, place)
+        self.last_stage_places[stage] = place
         if time:
             self.stage_times.setdefault(stage, time)
         self.stage_orders[stage] = order
+        name, pid = (process.name, process.pid) if process else ("", None)
+        if len(self.progress) < SCOPES_OF_A_NAME or (name, pid) in self.progress:
+            self.progress[(name, pid)] = (STAGE_ORDER[stage], order)
         if self.stage is None or STAGE_ORDER[stage] > STAGE_ORDER[self.stage]:
             self.stage = stage
 

@@ -107,7 +107,7 @@ class Record:
         if pattern.cause is not None or pattern.marks == "suspect":
             self._event(hit, attempt, place, figures)
         elif pattern.stage is not None:
-            attempt.reach(pattern.stage, place, self.order, line.time)
+            attempt.reach(pattern.stage, place, self.order, line.time, line.process)
 
     def _figures(self, hit: Hit, attempt: Attempt, place: Place, offset: int) -> list[Observation]:
         line, pattern = hit.line, hit.pattern

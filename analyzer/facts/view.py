@@ -22,7 +22,7 @@ ENGINE_SCOPE = frozenset(
 
 @dataclass(slots=True)
 class View:
-    """What the inputs say about one attempt. ``facts`` stand in reading order."""
+    """What the inputs say about one attempt: ``facts`` of the log and its settings in reading order, ``documents`` of dumps and files."""
 
     attempt: Attempt
     facts: list[Fact]
@@ -35,6 +35,7 @@ class View:
     ranks: Ranks
     snapshots: list[GpuSnapshot] = field(default_factory=list)
     readings: list[Reading] = field(default_factory=list)
+    documents: list[Fact] = field(default_factory=list)
     model: dict[str, object] | None = None
     command: str | None = None
     source: Callable[[Place], Source] = field(default=lambda place: Source("", place.line, place.text))
@@ -140,14 +141,13 @@ def view(record: Record, attempt: Attempt, names: Sequence[str], redact: Callabl
         Ranks(attempt.processes, tensor, pipeline),
         [snapshot for _, snapshot in record.snapshots] if last else [],
         readings,
+        [_at(fact, attempt.index) for _, fact in record.document_facts] if last else [],
         next((reading.model for reading in readings if reading.model), None),
         command.command if command is not None else None,
         source,
     )
     observations = sorted(attempt.observations(), key=lambda seen: seen.order)
     shown.facts = [shown.fact_of(seen) for seen in observations] + extra
-    if last:
-        shown.facts += [_at(fact, attempt.index) for _, fact in record.document_facts]
     return shown
 
 

@@ -105,15 +105,18 @@ class Advice:
 
 @dataclass(frozen=True, slots=True)
 class RedactionRule:
-    """One rule of redactions.yaml; see analyzer/intake/redact.py."""
+    """One rule of redactions.yaml; analyzer/intake/redact.py runs it. Expressions are of ``re`` and never leave a line."""
 
     id: str
-    kind: str
+    kind: str  # what stands in for it: <kind-1>, or <kind dropped, N characters>
     match: str
-    anchors: tuple[str, ...] = ()
-    group: str | None = None
+    anchors: tuple[str, ...] = ()  # literals, one of which every hit's line holds, in any case; at the beginning of a word unless "*" is before it
+    gate: str | None = None  # a cheap expression, on the text in lower case, that finds something in every hit's line
+    group: str | None = None  # what is replaced, left out where the match is only a look-alike; without it, the whole match
+    each: str | None = None  # within the group, the pieces that are replaced one by one
+    until: str | None = None  # the match opens a block that runs over lines up to this; ``each`` finds the block's part of a line
     text: dict[str, str] = field(default_factory=dict)
-    keep: tuple[str, ...] = ()
+    keep: tuple[str, ...] = ()  # expressions; what one of them matches wholly is no secret
     drop: bool = False
     ignore_case: bool = False
     examples: tuple[dict[str, str], ...] = ()

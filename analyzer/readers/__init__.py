@@ -6,26 +6,43 @@ in ``READERS``. A page is only read when an anchor of some reader stands in it.
 
 from __future__ import annotations
 
+from functools import cache
+from importlib import import_module
+from typing import Protocol, cast
+
 from analyzer.readers.base import Page, Reading
 
-__all__ = ["ANCHORS", "Page", "Reading", "read_page"]
+__all__ = ["Page", "Reading", "anchors", "read_page"]
 
 #: Module names, in the order in which they are asked; a line belongs to the first reader that claims it.
 READERS: tuple[str, ...] = ()
 
 
-def _modules() -> list[object]:
-    from importlib import import_module
+class Reader(Protocol):
+    """A module of this package that reads one format."""
 
-    return [import_module(f"analyzer.readers.{name}") for name in READERS]
+    ANCHORS: tuple[str, ...]
+
+    def read(self, page: Page) -> list[Reading]:
+        """The segments of this format in ``page``."""
+
+
+@cache
+def _modules() -> tuple[Reader, ...]:
+    return tuple(cast("Reader", import_module(f"analyzer.readers.{name}")) for name in READERS)
+
+
+def anchors() -> tuple[str, ...]:
+    """The literals of all readers, once each."""
+    return tuple(dict.fromkeys(anchor for module in _modules() for anchor in module.ANCHORS))
 
 
 def read_page(page: Page) -> list[Reading]:
     """What all readers find in ``page``, in order of the lines; segments do not overlap."""
     found: list[Reading] = []
     for module in _modules():
-        if any(anchor in page.text for anchor in module.ANCHORS):  # type: ignore[attr-defined]
-            for reading in module.read(page):  # type: ignore[attr-defined]
+        if any(anchor in page.text for anchor in module.ANCHORS):
+            for reading in module.read(page):
                 if not any(reading.first <= other.last and other.first <= reading.last for other in found):
                     found.append(reading)
     return sorted(found, key=lambda reading: reading.first)

@@ -51,6 +51,7 @@ class Reading:
     environment: dict[str, Setting] = field(default_factory=dict)  # variable -> value
     engine: str | None = None
     engine_version: str | None = None
+    notes: list[Source] = field(default_factory=list)  # comments beside a command: what the user says about machine and run
     command: str | None = None  # the launch command as the user wrote it, redacted
     start: bool = False  # the lines are a launch at a prompt inside a log: a new attempt begins here
     model: dict[str, object] | None = None  # a model's config.json

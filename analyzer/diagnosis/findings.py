@@ -1,0 +1,240 @@
+"""Builds findings: words, evidence and fixes for a verdict and for everything else that was recognised."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from analyzer.diagnosis import order, words
+from analyzer.diagnosis.verdict import Verdict, severity
+from analyzer.engines import engine
+from analyzer.model import (
+    Action,
+    Change,
+    Confidence,
+    EnvChange,
+    Finding,
+    Fix,
+    FlagChange,
+    OptionChange,
+    Severity,
+    Source,
+    State,
+    Text,
+)
+
+if TYPE_CHECKING:
+    from analyzer.engines.case import Case
+    from analyzer.facts.observation import Event
+    from analyzer.facts.view import View
+    from analyzer.patterns.model import Advice, Library
+
+#: Evidence lines of one finding: what proves it, not everything that was read.
+EVIDENCE = 12
+#: Findings beside the root: one a cause, the first ones in reading order.
+FINDINGS = 40
+
+
+def root_finding(case: Case, verdict: Verdict, library: Library) -> Finding:
+    """The finding on which the outcome rests."""
+    view = case.view
+    cause = library.causes.get(verdict.cause) if verdict.cause is not None else None
+    known = figures(case)
+    evidence = _evidence(case, verdict)
+    pattern = verdict.event.pattern if verdict.event is not None else None
+    if cause is None:
+        failed = verdict.state is State.FAILED
+        named = pattern.needs if pattern is not None and pattern.needs else (_open_needs(view, failed=failed))
+        return Finding(
+            None,
+            Severity.ERROR if failed else Severity.INFO,
+            verdict.confidence,
+            words.UNKNOWN_TITLE,
+            words.UNKNOWN_FAILED if failed else words.UNKNOWN_OPEN,
+            evidence,
+            root=True,
+            needs=words.needs(named, library, known),
+            pattern=pattern.id if pattern is not None else None,
+            stage=verdict.stage,
+        )
+    own = pattern is not None and pattern.cause == cause.id
+    fixes = pattern.fixes if own and pattern is not None and pattern.fixes is not None else cause.fixes
+    needs = pattern.needs if own and pattern is not None and pattern.needs is not None else cause.needs
+    against = pattern.not_this if own and pattern is not None and pattern.not_this is not None else cause.not_this
+    return Finding(
+        cause.id,
+        Severity(cause.severity),
+        verdict.confidence,
+        Text.of(cause.title),
+        words.explanation(cause, pattern.text if own and pattern is not None else None, known),
+        evidence,
+        root=True,
+        needs=words.needs(needs, library, known),
+        not_this=words.not_this(against, library, known),
+        fixes=build_fixes(fixes, case, library),
+        pattern=pattern.id if pattern is not None else None,
+        stage=verdict.stage,
+    )
+
+
+def other_findings(case: Case, verdict: Verdict, library: Library) -> list[Finding]:
+    """Everything else that was recognised, one finding a cause, in reading order; consequences say of what."""
+    view = case.view
+    found: dict[str, Finding] = {}
+    known = figures(case)
+    for event in view.attempt.all_events():
+        cause_id = order.refined(event, library.causes)
+        if cause_id is None or cause_id in found or (event is verdict.event and verdict.follows is None) or cause_id == verdict.cause:
+            continue
+        cause = library.causes[cause_id]
+        grave = severity(event, cause_id, library.causes)
+        if order.recovered(event, view.attempt) and grave is Severity.ERROR:
+            grave = Severity.INFO
+        if verdict.state is State.HEALTHY and grave is Severity.ERROR:
+            grave = Severity.WARNING
+        found[cause_id] = Finding(
+            cause_id,
+            grave,
+            Confidence(event.pattern.confidence) if event.pattern.confidence else Confidence.CERTAIN,
+            Text.of(cause.title),
+            words.explanation(cause, event.pattern.text, known),
+            tuple(view.source(place) for place in event.places),
+            consequence_of=_consequence_of(cause_id, verdict, library, grave),
+            pattern=event.pattern.id,
+            stage=order.stage_of(event),
+        )
+        if len(found) >= FINDINGS:
+            break
+    return list(found.values())
+
+
+def _consequence_of(cause: str, verdict: Verdict, library: Library, grave: Severity) -> str | None:
+    """The root's cause, where this one follows from it: by its list, as a messenger, or because a rule replaced it."""
+    if verdict.cause is None or verdict.cause not in library.causes or grave is not Severity.ERROR:
+        return None
+    if cause in library.causes[verdict.cause].consequences or library.causes[cause].echo or cause == verdict.follows:
+        return verdict.cause
+    return None
+
+
+def figures(case: Case) -> dict[str, str]:
+    """Everything that a sentence may fill in: facts of the inputs, those of the failing line last, and what the engine derives."""
+    view = case.view
+    rank = case.rank
+    own = [fact for fact in view.facts if rank is None or fact.rank in (None, rank)]
+    known = words.figures([*view.documents, *own, *case.figures])
+    if case.event is not None:
+        known |= {f"group_{name}": value for name, value in case.event.groups.items()}
+    return known | dict(engine(view.engine).extra_figures(case))
+
+
+def _evidence(case: Case, verdict: Verdict) -> tuple[Source, ...]:
+    """The lines that prove it: the failing line, the frame that decided, the last progress, what rules added, the ledger's figures."""
+    view = case.view
+    found: list[Source] = []
+
+    def add(sources: Iterable[Source]) -> None:
+        for source in sources:
+            if len(found) < EVIDENCE and not any(source.input == other.input and source.line == other.line for other in found):
+                found.append(source)
+
+    event = verdict.event
+    if event is not None:
+        add(view.source(place) for place in event.places)
+        frame = order.deciding_frame(event)
+        if frame is not None:
+            add([view.source(frame)])
+    add(verdict.evidence)
+    add(view.source(place) for place in verdict.places)
+    stage = verdict.stage
+    if stage is not None and stage in view.attempt.stages:
+        add([view.source(view.attempt.last_stage_places.get(stage, view.attempt.stages[stage]))])
+    if event is None and view.attempt.ready is not None:
+        add([view.source(view.attempt.ready)])
+    if event is None and view.attempt.last_statistics is not None:
+        add([view.source(view.attempt.last_statistics)])
+    if event is None and verdict.state is State.UNKNOWN and view.attempt.last_seen is not None:
+        add([view.source(view.attempt.last_seen)])
+    if case.ledger is not None and (verdict.cause is None or verdict.cause.startswith(MEMORY_FAMILIES)):
+        add(line.source for line in case.ledger.lines if line.source is not None)
+        for name in ("kv_cache.gpu_blocks", "kv_cache.tokens"):
+            fact = view.fact(name)
+            if fact is not None:
+                add([fact.source])
+    add(_others_of_this_cause(case, verdict))
+    return tuple(found)
+
+
+#: Families whose proof is also the arithmetic: their ledger's lines belong to the evidence.
+MEMORY_FAMILIES = ("cuda_oom", "kv_cache", "startup", "unified_memory", "engine.version_bug", "healthy")
+
+
+def _others_of_this_cause(case: Case, verdict: Verdict) -> list[Source]:
+    view = case.view
+    found = []
+    for event in view.attempt.all_events():
+        if event is not verdict.event and event.cause is not None and verdict.event is not None and event.cause == verdict.event.cause:
+            found += [view.source(place) for place in event.places]
+    return found
+
+
+def _open_needs(view: View, *, failed: bool) -> tuple[str, ...]:
+    if not failed:
+        return ("what_follows",) if view.attempt.stage is not None else ("log_head",)
+    return ("log_head", "first_worker_error")
+
+
+# --- fixes -------------------------------------------------------------------------------------------------------------------------
+
+
+def build_fixes(names: Sequence[str], case: Case, library: Library) -> tuple[Fix, ...]:
+    """The named fixes that hold here: flags exist in this version, computed ones fit, every figure of their words is known."""
+    found = []
+    for name in names:
+        advice = library.advice.get(name)
+        if advice is not None:
+            fix = _static(advice, case) if advice.changes else _computed(advice, case)
+            if fix is not None:
+                found.append(fix)
+    return tuple(found)
+
+
+def _static(advice: Advice, case: Case) -> Fix | None:
+    known = figures(case)
+    changes = tuple(change for change in (_change(values, case, known) for values in advice.changes) if change is not None)
+    arithmetic = engine(case.view.engine)
+    if len(changes) != len(advice.changes) or not arithmetic.valid(changes, case.view):
+        return None
+    versions = advice.versions or arithmetic.versions(changes, case.view)
+    return _worded(advice, changes, known, None, versions, verified=not any(isinstance(change, FlagChange) for change in changes))
+
+
+def _computed(advice: Advice, case: Case) -> Fix | None:
+    arithmetic = engine(case.view.engine)
+    result = arithmetic.compute(advice.name, case)
+    if result is None or not arithmetic.valid(result.changes, case.view):
+        return None
+    known = figures(case) | result.values
+    versions = result.versions or arithmetic.versions(result.changes, case.view)
+    return _worded(advice, result.changes, known, result.predicted, versions, verified=result.verified)
+
+
+def _worded(
+    advice: Advice, changes: tuple[Change, ...], known: dict[str, str], predicted: Any, versions: str | None, *, verified: bool
+) -> Fix | None:
+    title, why = words.fill(advice.words["title"], known), words.fill(advice.words["why"], known)
+    if title is None or why is None:
+        return None
+    cost = words.fill(advice.words["cost"], known) if "cost" in advice.words else None
+    return Fix(title, changes, why, cost, predicted, versions, verified)
+
+
+def _change(values: dict[str, Any], case: Case, known: dict[str, str]) -> Change | None:
+    if "flag" in values:
+        return FlagChange(values["flag"], case.view.setting(values["flag"]), values["to"])
+    if "env" in values:
+        return EnvChange(values["env"], None if values["to"] is None else str(values["to"]))
+    if "option" in values:
+        return OptionChange(values["option"], values["of"], str(values["to"]))
+    text = words.fill(values["action"], known)
+    return None if text is None else Action(text)

@@ -1,0 +1,106 @@
+"""The reading order: which of an attempt's errors is the root, and which only follow from it.
+
+1. Messengers (``echo`` causes) are never the root.
+2. An error after which the same start went on (a later stage, or ready) was recovered from and does not anchor.
+3. What another error of the attempt drags behind it (``consequences`` of its cause) is not the root.
+4. Of what is left, the first in reading order: the first error of the first process that failed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from analyzer.facts.attempt import STAGE_ORDER, Attempt
+from analyzer.facts.observation import Event, Place
+from analyzer.model import STAGES
+from analyzer.patterns.model import Cause
+
+#: What a family is called where only the stage is known and the family has no cause of that name.
+NEAREST_STAGE = {"launch": "device_init", "shutdown": "serving"}
+
+
+def stage_of(event: Event) -> str | None:
+    """The stage in which the event's error belongs: its pattern's, else its deepest frame's, else how far the run had come."""
+    if event.pattern.cause is not None and event.pattern.stage is not None:
+        return event.pattern.stage
+    frame = next((frame for frame, _ in reversed(event.frames) if frame.stage is not None), None)
+    if frame is not None and not (event.stage in ("serving", "shutdown") and frame.stage not in ("serving",)):
+        return frame.stage
+    return event.stage
+
+
+def deciding_frame(event: Event) -> Place | None:
+    """The line of the traceback that decided the stage or the finer cause, for the evidence."""
+    for frame, place in reversed(event.frames):
+        if frame.stage is not None or frame.refines or frame.serving:
+            return place
+    return None
+
+
+def refined(event: Event, causes: Mapping[str, Cause]) -> str | None:
+    """The finest cause that the event's own line and its traceback prove; None for a line without a cause."""
+    cause = event.cause
+    if cause is None:
+        return None
+    serving = event.stage in ("serving", "shutdown")
+    for frame, _ in reversed(event.frames):
+        finer = _lookup(frame.serving if serving else frame.refines, cause)
+        if finer is not None:
+            return finer
+    if cause in causes:
+        return cause
+    stage = stage_of(event)
+    for name in (stage, NEAREST_STAGE.get(stage or "")):
+        if name is not None and f"{cause}.{name}" in causes:
+            return f"{cause}.{name}"
+    return None
+
+
+def _lookup(table: Mapping[str, str], cause: str) -> str | None:
+    """The entry for ``cause`` or for a family it belongs to."""
+    while True:
+        if cause in table:
+            return table[cause]
+        if "." not in cause:
+            return None
+        cause = cause.rpartition(".")[0]
+
+
+def recovered(event: Event, attempt: Attempt) -> bool:
+    """Whether the run went on after the event: ready was reached later, or, by the same process, a later stage."""
+    if event.stage in ("serving", "shutdown"):
+        return False
+    if attempt.ready_order is not None and attempt.ready_order > event.order:
+        return True
+    here = STAGE_ORDER.get(stage_of(event) or STAGES[0], 0)
+    name = event.process.name if event.process else ""
+    pid = event.process.pid if event.process else None
+    last = attempt.progress.get((name, pid))
+    return last is not None and last[1] > event.order and last[0] > here
+
+
+def consequences(found: Sequence[tuple[Event, str]], causes: Mapping[str, Cause]) -> dict[int, str]:
+    """place in ``found`` -> the cause it follows from, for every error that another one of ``found`` drags behind it."""
+    present = [cause for _, cause in found]
+    follows: dict[int, str] = {}
+    for place, (_, cause) in enumerate(found):
+        for other in dict.fromkeys(present):
+            entry = causes.get(other)
+            if other != cause and entry is not None and cause in entry.consequences and not _mutual(cause, other, causes):
+                follows[place] = other
+                break
+    return follows
+
+
+def _mutual(first: str, second: str, causes: Mapping[str, Cause]) -> bool:
+    return second in causes[first].consequences if first in causes else False
+
+
+def root(found: Sequence[tuple[Event, str]], causes: Mapping[str, Cause]) -> tuple[Event, str] | None:
+    """The error on which the outcome rests; ``found`` are the fatal, unrecovered ones with their refined causes, in reading order."""
+    candidates = [(event, cause) for event, cause in found if not causes[cause].echo]
+    follows = consequences(candidates, causes)
+    for place, candidate in enumerate(candidates):
+        if place not in follows:
+            return candidate
+    return candidates[0] if candidates else None

@@ -1,0 +1,67 @@
+"""From ids and names to sentences: causes, needs, "not this" and fixes, with the figures of this input."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from analyzer.model import Fact, NotThis, Text
+from analyzer.model.units import human
+from analyzer.patterns.model import Advice, Cause, Library
+
+#: Words for what no cause of the library explains.
+UNKNOWN_TITLE = Text("the cause does not show in this text", "这段文本里看不出原因")
+UNKNOWN_FAILED = Text(
+    "It failed, but no line here says why. The evidence is the first error of the first process that failed.",
+    "它失败了，但这里没有一行说明为什么。下面列出的证据是最先失败的进程的第一个错误。",
+)
+UNKNOWN_OPEN = Text(
+    "The text ends before anything is decided: it may still be starting, have been stopped from outside, or be cut.",
+    "文本在得出结论之前就结束了：可能仍在启动，可能被外部终止，也可能是日志被截断。",
+)
+
+
+def figures(facts: Iterable[Fact]) -> dict[str, str]:
+    """``{placeholder: figure}``: a fact's name with dots as underscores, its latest value rendered for a person."""
+    return {fact.name.replace(".", "_").replace("-", "_"): shown(fact) for fact in facts}
+
+
+def shown(fact: Fact) -> str:
+    """A fact's value with its unit: ``3.05 GiB``, ``29000``, ``43 %``."""
+    if fact.bytes is not None:
+        return human(fact.bytes) if fact.unit in ("B", "KiB") else f"{fact.value:,g} {fact.unit}" if abs(float(fact.value)) >= 1e4 else f"{fact.value} {fact.unit}"
+    if isinstance(fact.value, int) and not isinstance(fact.value, bool):
+        return str(fact.value)
+    return f"{fact.value} {fact.unit}" if fact.unit in ("%", "s", "tokens/s") else str(fact.value)
+
+
+def fill(words: Mapping[str, str], known: Mapping[str, str]) -> Text | None:
+    """The sentence with its placeholders filled in, or None where a figure is missing."""
+    try:
+        return Text.of(words).format(**known)
+    except (KeyError, IndexError):
+        return None
+
+
+def explanation(cause: Cause, override: Mapping[str, str] | None, known: Mapping[str, str]) -> Text:
+    """What a cause means here: its explanation (or the pattern's own), then every sentence whose figures are known."""
+    first = fill(override, known) if override else None
+    sentences = [first or Text.of(cause.text), *(text for words in cause.detail if (text := fill(words, known)) is not None)]
+    return Text(" ".join(text.en for text in sentences), "".join(text.zh for text in sentences))
+
+
+def needs(names: Sequence[str], library: Library, known: Mapping[str, str]) -> tuple[Text, ...]:
+    """The inputs that would settle what is open."""
+    found = (fill(library.advice[name].words["text"], known) for name in names if name in library.advice)
+    return tuple(text for text in found if text is not None)
+
+
+def not_this(names: Sequence[str], library: Library, known: Mapping[str, str]) -> tuple[NotThis, ...]:
+    """Popular advice that would not help."""
+    found = []
+    for name in names:
+        advice: Advice | None = library.advice.get(name)
+        if advice is not None and advice.advice is not None:
+            why = fill(advice.words["why"], known)
+            if why is not None:
+                found.append(NotThis(advice.advice, why))
+    return tuple(found)

@@ -1,0 +1,49 @@
+"""What holds for every engine: the card at the moment of failure. Engines without arithmetic of their own fall back on this."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from analyzer.engines import device
+from analyzer.engines.case import Case
+from analyzer.engines.computed import Computed
+from analyzer.engines.lines import Lines
+from analyzer.facts.view import View
+from analyzer.model import Change, FlagChange, Ledger
+
+
+def ledgers(case: Case) -> list[Ledger]:
+    """One ledger for each GPU that an out-of-memory sentence names."""
+    found = []
+    for rank, gpu, event in device.sentence_events(case):
+        lines = Lines()
+        device.out_of_memory(lines, case.view.event_facts(event))
+        device.balance(lines)
+        if lines:
+            found.append(lines.ledger(case.view.attempt.index, gpu if gpu is not None else rank, rank, case.moment))
+    return found
+
+
+def compute(fix: str, case: Case) -> Computed | None:
+    """No arithmetic is known for this engine."""
+    return None
+
+
+def valid(changes: tuple[Change, ...], view: View) -> bool:
+    """Without a table of this engine's flags, only changes that name none are sure."""
+    return not any(isinstance(change, FlagChange) for change in changes)
+
+
+def versions(changes: tuple[Change, ...], view: View) -> str | None:
+    """Unknown."""
+    return None
+
+
+def rewrite(changes: tuple[Change, ...], view: View) -> str | None:
+    """Not done for engines whose flags are not known."""
+    return None
+
+
+def extra_figures(case: Case) -> Mapping[str, str]:
+    """None."""
+    return {}

@@ -1,0 +1,52 @@
+"""Puts a ledger together line by line; the first amount of a name stays."""
+
+from __future__ import annotations
+
+from analyzer.model import Basis, Fact, Ledger, LedgerLine, Source
+from analyzer.model.ledger import ordered
+from analyzer.model.units import human
+
+
+class Lines:
+    """The lines of one ledger while it is built."""
+
+    def __init__(self) -> None:
+        self._lines: dict[str, LedgerLine] = {}
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._lines
+
+    def get(self, name: str) -> int | None:
+        """Bytes of the line, or None."""
+        line = self._lines.get(name)
+        return None if line is None else line.bytes
+
+    def measured(self, name: str, fact: Fact | None, formula: str | None = None) -> None:
+        """A line that a fact states. Facts without a size, and a zero (report-contract: unknown and zero lines are left out), add nothing."""
+        if fact is not None and fact.bytes:
+            self._put(name, fact.bytes, Basis.MEASURED, fact.source, formula)
+
+    def derived(self, name: str, size: int | None, formula: str, source: Source | None = None) -> None:
+        """A line that follows from others."""
+        if size is not None:
+            self._put(name, size, Basis.DERIVED, source, formula)
+
+    def estimated(self, name: str, size: int | None, formula: str) -> None:
+        """A line from the model's shape or a stated assumption."""
+        if size is not None:
+            self._put(name, size, Basis.ESTIMATED, None, formula)
+
+    def _put(self, name: str, size: int, basis: Basis, source: Source | None, formula: str | None) -> None:
+        self._lines.setdefault(name, LedgerLine(name, size, basis, source, formula))
+
+    def ledger(self, attempt: int, gpu: int | None, rank: int | None, moment: str | None) -> Ledger:
+        """The ledger of these lines."""
+        return Ledger(attempt, gpu, rank, moment, ordered(self._lines.values()))
+
+    def __bool__(self) -> bool:
+        return bool(self._lines)
+
+
+def spell(formula: str, **sizes: int | float) -> str:
+    """``formula`` with its amounts: ``spell("{total} × {u}", total=…, u=0.9)``; integers are bytes, floats are factors."""
+    return formula.format(**{name: human(size) if isinstance(size, int) else f"{size:g}" for name, size in sizes.items()})

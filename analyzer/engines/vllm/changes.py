@@ -1,0 +1,56 @@
+"""Are the flags of a change there in this version, in which are they, and the user's own command with them."""
+
+from __future__ import annotations
+
+from analyzer.engines.vllm import flags
+from analyzer.engines.vllm.eras import Where
+from analyzer.facts.view import View
+from analyzer.model import Change, EnvChange, FlagChange
+from analyzer.model.versions import Range, base
+
+
+def where(view: View) -> Where:
+    """The version that an input states, else the range that the wordings leave."""
+    if view.version is not None:
+        try:
+            base(view.version)
+        except ValueError:
+            return view.versions
+        return view.version
+    return view.versions
+
+
+def valid(changes: tuple[Change, ...], view: View) -> bool:
+    """Whether every flag that is set exists in every version that is possible (one that is removed need not)."""
+    span = where(view)
+    return all(
+        flags.exists(change.flag, span) or (view.version is None and flags.exists_somewhere(change.flag, span))
+        for change in changes
+        if isinstance(change, FlagChange) and change.to is not None
+    )
+
+
+def versions(changes: tuple[Change, ...], view: View) -> str | None:
+    """The releases that have all flags of ``changes``, as a range; None where no flag is set."""
+    found = Range()
+    named = [change.flag for change in changes if isinstance(change, FlagChange) and change.to is not None]
+    if not named:
+        return None
+    for flag in named:
+        fate = flags.fate(flag, view.version if view.version is not None else flags.versions()[-1])
+        last = None if fate.until in (None, flags.versions()[-1]) else fate.until
+        found &= Range(fate.since, last)
+    return str(found) or None
+
+
+def rewrite(changes: tuple[Change, ...], view: View) -> str | None:
+    """The user's own command with ``changes``; None where no input holds one or nothing in it would change."""
+    if view.command is None:
+        return None
+    from analyzer.readers.launch.rewrite import corrected
+
+    flag_changes = {change.flag: change.to for change in changes if isinstance(change, FlagChange)}
+    env_changes = {change.env: change.to for change in changes if isinstance(change, EnvChange)}
+    if not flag_changes and not env_changes:
+        return None
+    return corrected(view.command, flag_changes, env_changes)

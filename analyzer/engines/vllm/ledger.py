@@ -1,0 +1,217 @@
+"""vLLM's ledgers: the plan (budget) and the card (device), per rank. Identities: eras.py and identity.py; reference sections 2 to 4."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from analyzer.engines import device
+from analyzer.engines.case import Case
+from analyzer.engines.lines import Lines, spell
+from analyzer.engines.vllm.eras import Era, GraphRule, possible
+from analyzer.engines.vllm.identity import budget_bytes
+from analyzer.facts.observation import Event
+from analyzer.facts.view import View
+from analyzer.model import Fact, Ledger
+
+#: Facts that one rank states about its own GPU.
+RANK_FACTS = frozenset(
+    {
+        "weights",
+        "draft_weights",
+        "kv_cache.available",
+        "non_torch",
+        "activation_peak",
+        "torch_peak",
+        "budget.bytes",
+        "budget.consumed",
+        "device.total",
+        "device.free_at_start",
+        "device.free_after_profile",
+        "cuda_graphs.actual",
+        "cuda_graphs.estimated",
+        "kv_cache.requested",
+        "kv_cache.needed",
+    }
+)
+
+
+@dataclass(slots=True)
+class _Unit:
+    """One GPU of the engine, as far as the lines tell them apart."""
+
+    rank: int | None
+    gpu: int | None
+    event: Event | None = None
+
+
+def ledgers(case: Case) -> list[Ledger]:
+    """The ledgers of the attempt's GPUs at its end, in order of rank; none for the CPU backend, which has no GPU."""
+    view = case.view
+    if on_cpu(view):
+        return []
+    found = []
+    for unit in _units(case):
+        lines = Lines()
+        if unit.event is not None:
+            device.out_of_memory(lines, view.event_facts(unit.event))
+        _plan(case, lines, unit)
+        _card(case, lines, unit)
+        if lines:
+            found.append(lines.ledger(view.attempt.index, unit.gpu if unit.gpu is not None else unit.rank, unit.rank, case.moment))
+    return found
+
+
+def on_cpu(view: View) -> bool:
+    """Whether the run used the CPU backend: its pool and budget are host memory."""
+    return any(fact.pattern and "cpu" in fact.pattern for fact in view.all("kv_cache.available") + view.all("kv_cache.requested")) or (
+        "VLLM_CPU_KVCACHE_SPACE" in view.environment
+    )
+
+
+def eras(view: View) -> tuple[Era, ...]:
+    """The eras of memory accounting that version and wording leave open."""
+    generation = view.generation if view.generation in ("v0", "v1") else None
+    where = view.version if view.version is not None and _known(view.version) else view.versions
+    return possible(where, generation, environment(view))  # type: ignore[arg-type]
+
+
+def environment(view: View) -> dict[str, str]:
+    """The engine's environment variables, as text."""
+    return {name: str(setting.value) for name, setting in view.environment.items() if setting.value is not None}
+
+
+def _known(version: str) -> bool:
+    from analyzer.model.versions import base
+
+    try:
+        base(version)
+    except ValueError:
+        return False
+    return True
+
+
+def _units(case: Case) -> list[_Unit]:
+    view = case.view
+    ranks = sorted({fact.rank for fact in view.facts if fact.rank is not None and fact.name in RANK_FACTS})
+    units = {rank: _Unit(rank, None) for rank in ranks}
+    loose: list[_Unit] = []
+    for rank, gpu, event in device.sentence_events(case):
+        if rank is None and gpu in units:
+            rank = gpu
+        if rank is None and gpu is None and len(units) == 1:
+            rank = ranks[0]
+        if rank is None:
+            loose.append(_Unit(None, gpu, event))
+            continue
+        unit = units.setdefault(rank, _Unit(rank, None))
+        if unit.event is None or event is case.event:
+            unit.event, unit.gpu = event, gpu
+    if not units and not loose:
+        return [_Unit(None, None)]
+    return [*(units[rank] for rank in sorted(units)), *loose]
+
+
+def _plan(case: Case, lines: Lines, unit: _Unit) -> None:
+    """budget = weights + kv_cache + non_torch + activation_peak (+ graphs), by the era's terms."""
+    view, rank = case.view, unit.rank
+    lines.measured("total", view.fact("device.total", rank))
+    lines.measured("budget", view.fact("budget.bytes", rank))
+    total = lines.get("total")
+    utilization = view.fact("budget.utilization")
+    if "budget" not in lines and total is not None and utilization is not None and isinstance(utilization.value, float):
+        share = utilization.value
+        lines.derived(
+            "budget", budget_bytes(total, share), spell("total × gpu_memory_utilization = {t} × {u}", t=total, u=share), utilization.source
+        )
+    weights = view.fact("weights", rank)
+    lines.measured("weights", weights)
+    lines.measured("draft_weights", view.fact("draft_weights", rank))
+    lines.measured("kv_cache", view.fact("kv_cache.available", rank))
+    if "kv_cache" not in lines:
+        lines.measured("kv_cache", view.fact("kv_cache.requested", rank))
+    if "kv_cache" not in lines:
+        _pool_from_shape(case, lines)
+    estimate = view.bytes("cuda_graphs.estimated", rank) if graphs_inside(view) else None
+    lines.measured("non_torch", view.fact("non_torch", rank))
+    consumed = view.bytes("budget.consumed", rank)
+    if "non_torch" not in lines and consumed is not None and weights is not None and weights.bytes is not None:
+        fact = view.fact("budget.consumed", rank)
+        lines.derived(
+            "non_torch",
+            consumed - weights.bytes,
+            spell("consumed − weights = {c} − {w}", c=consumed, w=weights.bytes),
+            fact.source if fact else None,
+        )
+    activation = view.fact("activation_peak", rank)
+    if activation is not None and consumed is not None and estimate:
+        # From 0.27.0 on the printed peak contains the estimate of the graphs.
+        lines.derived(
+            "activation_peak",
+            (activation.bytes or 0) - estimate,
+            spell("printed peak − graph estimate = {p} − {g}", p=activation.bytes or 0, g=estimate),
+            activation.source,
+        )
+    else:
+        lines.measured("activation_peak", activation)
+    peak = view.bytes("torch_peak", rank)
+    if "activation_peak" not in lines and peak is not None and weights is not None and weights.bytes is not None:
+        fact = view.fact("torch_peak", rank)
+        lines.derived(
+            "activation_peak",
+            peak - weights.bytes,
+            spell("torch_peak − weights = {p} − {w}", p=peak, w=weights.bytes),
+            fact.source if fact else None,
+        )
+    if estimate and not _closes_without(lines, estimate):
+        lines.measured("cuda_graphs_reserved", view.fact("cuda_graphs.estimated", rank))
+    actual = view.fact("cuda_graphs.actual", rank)
+    lines.measured("cuda_graphs", actual)
+
+
+def _closes_without(lines: Lines, estimate: int) -> bool:
+    """Whether the figures close by themselves: then the estimate was not applied, whatever version and environment suggest."""
+    parts = [lines.get(name) for name in ("weights", "kv_cache", "non_torch", "activation_peak")]
+    budget = lines.get("budget")
+    if budget is None or any(part is None for part in parts):
+        return False
+    rest = budget - sum(part for part in parts if part is not None)
+    return abs(rest) < abs(rest - estimate)
+
+
+def _pool_from_shape(case: Case, lines: Lines) -> None:
+    """The pool from its blocks and the model's shape, where no line gives its bytes: an estimate."""
+    from analyzer.engines.vllm.pool import pool_estimate
+
+    found = pool_estimate(case.view)
+    if found is not None:
+        lines.estimated("kv_cache", found.bytes, found.formula)
+
+
+def _card(case: Case, lines: Lines, unit: _Unit) -> None:
+    view, rank = case.view, unit.rank
+    if case.stage in ("device_init", "profiling", "kv_init") and unit.event is None:
+        after: Fact | None = view.fact("device.free_after_profile", rank) if case.stage == "profiling" else None
+        if case.stage == "device_init" or after is not None:
+            lines.measured("free", after or view.fact("device.free_at_start", rank))
+        device.before_the_start(case, lines, unit.gpu if unit.gpu is not None else rank)
+    if "total" not in lines:
+        found = device.dump_of(case, unit.gpu if unit.gpu is not None else rank)
+        if found is not None and case.view.snapshots:
+            snapshot, card = found
+            if card.memory_total_mib is not None:
+                size = round(card.memory_total_mib * 2**20)
+                lines.derived("total", size, "memory.total of the GPU dump (CUDA's own figure is a little below)", snapshot.source)
+    device.balance(lines)
+
+
+def graphs_inside(view: View) -> bool | None:
+    """Whether the budget reserves CUDA graphs in every era that is left; None where that depends."""
+    rules = {era.graphs for era in eras(view)}
+    if rules == {GraphRule.OUTSIDE}:
+        return False
+    estimate = environment(view).get("VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS")
+    if rules == {GraphRule.OPT_OUT}:
+        return estimate != "0"
+    if rules == {GraphRule.OPT_IN}:
+        return estimate == "1"
+    return None
