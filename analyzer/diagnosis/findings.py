@@ -192,7 +192,7 @@ def build_fixes(names: Sequence[str], case: Case, library: Library) -> tuple[Fix
     found = []
     for name in names:
         advice = library.advice.get(name)
-        if advice is not None:
+        if advice is not None and (not advice.engines or case.view.engine in advice.engines):
             fix = _static(advice, case) if advice.changes else _computed(advice, case)
             if fix is not None:
                 found.append(fix)

@@ -176,7 +176,7 @@ class Checker:
         )
 
     def _advise(self, file: str, entry: dict[str, Any]) -> None:
-        _only(entry, frozenset({"name", "kind", "title", "why", "cost", "text", "advice", "changes", "versions"}))
+        _only(entry, frozenset({"name", "kind", "title", "why", "cost", "text", "advice", "changes", "versions", "engines"}))
         name = _text(entry, "name")
         kind = _text(entry, "kind")
         wanted = {"fix": ("title", "why"), "need": ("text",), "not_this": ("why",)}.get(kind)
@@ -191,7 +191,7 @@ class Checker:
             if key not in words:
                 raise _Mistake(f"«{key}» is missing")
         changes = tuple(_change(change) for change in entry.get("changes") or ())
-        self._advice[name] = Advice(name, kind, words, entry.get("advice"), changes, _versions(entry))
+        self._advice[name] = Advice(name, kind, words, entry.get("advice"), changes, _versions(entry), _strings(entry, "engines"))
 
     def _redaction(self, file: str, entry: dict[str, Any]) -> None:
         _only(entry, REDACTION_KEYS)

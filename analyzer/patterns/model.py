@@ -101,6 +101,7 @@ class Advice:
     advice: str | None = None  # not_this: the advice as people quote it
     changes: tuple[dict[str, Any], ...] = ()  # fix: what to change where no arithmetic decides it, in the report's shape
     versions: str | None = None  # fix: the engine's versions in which it is valid, where flags alone do not tell
+    engines: tuple[str, ...] = ()  # fix, not_this: only for these engines, where causes are shared and settings are not
 
 
 @dataclass(frozen=True, slots=True)
