@@ -1,0 +1,254 @@
+"""What can be done with stored analyses. Functions take a Database and values, and give values; each is one transaction."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections import Counter
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from sqlalchemy import delete as sql_delete
+from sqlalchemy import insert, or_, select, update
+
+from analyzer.store.codec import pack, unpack
+from analyzer.store.models import Analysis, AnalysisInput, Fact, Finding, Fix, Input, Series
+from analyzer.store.rows import Row, clean_text, fact_rows, finding_rows, fix_rows, outcome_columns, series_rows
+from analyzer.store.values import HistoryFilter, HistoryItem, HistoryPage, KeptInput, KeptText, NewAnalysis, StoredAnalysis
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from sqlalchemy.orm import Session
+
+    from analyzer.model import Report
+    from analyzer.store.database import Database
+
+DONE = "done"
+#: Rows of a deletion that one transaction takes.
+_BATCH = 100
+#: What a line of the history is made of; not the report, which is large.
+_ITEM: tuple[Any, ...] = (
+    Analysis.id,
+    Analysis.created,
+    Analysis.state,
+    Analysis.outcome_state,
+    Analysis.stage,
+    Analysis.cause,
+    Analysis.confidence,
+    Analysis.engine,
+    Analysis.version,
+    Analysis.title_en,
+    Analysis.title_zh,
+    Analysis.input_names,
+)
+
+
+class StaleError(RuntimeError):
+    """The analysis has changed since it was read: read it again."""
+
+
+class CursorError(ValueError):
+    """A cursor that no history page gave."""
+
+
+def create(database: Database, new: NewAnalysis) -> None:
+    """Store an analysis, whole or not at all; when this returns it survives a kill."""
+    with database.write() as session:
+        session.execute(
+            insert(Analysis).values(
+                id=new.id,
+                created=new.created,
+                updated=new.created,
+                revision=0,
+                state=DONE,
+                delete_token_hash=new.token_hash,
+                report=pack(new.report),
+                **outcome_columns(new.report),
+            )
+        )
+        _add_inputs(database, session, new.id, new.inputs, first=0)
+        _add_rows(session, new.id, new.report)
+
+
+def replace(database: Database, identifier: str, revision: int, report: Report, added: Sequence[KeptInput], now: datetime) -> None:
+    """Give the analysis a new report that rests on ``added`` inputs too.
+
+    ``revision`` is that of the analysis when it was read: raises StaleError where somebody else was faster, or it is gone.
+    """
+    with database.write() as session:
+        changed = session.execute(
+            update(Analysis)
+            .where(Analysis.id == identifier, Analysis.revision == revision)
+            .values(updated=now, revision=revision + 1, state=DONE, error=None, report=pack(report), **outcome_columns(report))
+        )
+        if changed.rowcount != 1:  # type: ignore[attr-defined]
+            raise StaleError(identifier)
+        first = session.query(AnalysisInput).filter_by(analysis_id=identifier).count()
+        _add_inputs(database, session, identifier, added, first)
+        for model in (Fact, Series, Finding, Fix):
+            session.execute(sql_delete(model).where(model.analysis_id == identifier))
+        _add_rows(session, identifier, report)
+
+
+def get(database: Database, identifier: str) -> StoredAnalysis | None:
+    """The analysis with this id, or None. Raises CodecError where its report cannot be read."""
+    with database.read() as session:
+        row = session.get(Analysis, identifier)
+        if row is None:
+            return None
+        report = None if row.report is None else unpack(row.report)
+        return StoredAnalysis(row.id, row.created, row.updated, row.revision, row.state, row.error, report)
+
+
+def delete_token_hash(database: Database, identifier: str) -> bytes | None:
+    """The hash of the token that may delete it; None where there is no such analysis."""
+    with database.read() as session:
+        return session.scalar(select(Analysis.delete_token_hash).where(Analysis.id == identifier))
+
+
+def inputs(database: Database, identifier: str) -> list[KeptInput]:
+    """The inputs that an analysis rests on, in order; empty where there is no such analysis."""
+    query = select(AnalysisInput, Input).join(Input).where(AnalysisInput.analysis_id == identifier).order_by(AnalysisInput.position)
+    with database.read() as session:
+        return [
+            KeptInput(
+                name=link.name,
+                text=KeptText(stored.sha256, stored.text, stored.text_bytes, link.gap_at, link.gap_lines),
+                sent_bytes=link.sent_bytes,
+                skipped_bytes=link.skipped_bytes,
+                truncated=link.truncated,
+            )
+            for link, stored in session.execute(query)
+        ]
+
+
+def history(database: Database, wanted: HistoryFilter, cursor: str | None = None, limit: int = 50) -> HistoryPage:
+    """The newest analyses that ``wanted`` lets through, at most ``limit``, from ``cursor`` on. Raises CursorError for a bad cursor."""
+    query = select(*_ITEM)
+    if wanted.cause:
+        query = query.where(Analysis.cause == clean_text(wanted.cause))
+    if wanted.engine:
+        query = query.where(Analysis.engine == clean_text(wanted.engine))
+    if wanted.since is not None:
+        query = query.where(Analysis.created >= wanted.since)
+    if wanted.q:
+        words = clean_text(wanted.q)
+        columns = (Analysis.title_en, Analysis.title_zh, Analysis.cause, Analysis.version, Analysis.input_names)
+        query = query.where(or_(Analysis.id == words, *(column.icontains(words, autoescape=True) for column in columns)))
+    if cursor:
+        created, identifier = _from_cursor(cursor)
+        query = query.where(
+            or_(Analysis.created < created, (Analysis.created == created) & (Analysis.id < identifier)),
+        )
+    query = query.order_by(Analysis.created.desc(), Analysis.id.desc()).limit(limit + 1)
+    with database.read() as session:
+        rows = session.execute(query).all()
+    items = tuple(_item(row) for row in rows[:limit])
+    return HistoryPage(items, _to_cursor(items[-1]) if len(rows) > limit else None)
+
+
+def delete(database: Database, identifier: str) -> bool:
+    """Take an analysis away, with the inputs that no other one holds, and leave no byte of them in the database's files.
+
+    False where there is no such analysis.
+    """
+    with database.write() as session:
+        gone = _delete(session, [identifier])
+    if gone:
+        database.purge()
+    return bool(gone)
+
+
+def expire(database: Database, before: datetime) -> int:
+    """Delete every analysis that was last changed before ``before``; how many it were."""
+    total = 0
+    while True:
+        with database.write() as session:
+            identifiers = session.scalars(select(Analysis.id).where(Analysis.updated < before).order_by(Analysis.id).limit(_BATCH)).all()
+            gone = _delete(session, identifiers)
+        total += gone
+        if not gone:
+            break
+    if total:
+        database.purge()
+    return total
+
+
+def count(database: Database) -> int:
+    """How many analyses there are."""
+    with database.read() as session:
+        return session.query(Analysis).count()
+
+
+# --- inside a transaction --------------------------------------------------------------------------------------------------------
+
+
+def _add_inputs(database: Database, session: Session, identifier: str, added: Sequence[KeptInput], first: int) -> None:
+    # In the order of their hashes: two uploads of the same texts never wait for each other in a circle.
+    for kept in sorted(added, key=lambda kept: kept.text.sha256):
+        text = kept.text
+        statement = database.insert(Input).values(sha256=text.sha256, text=text.compressed, text_bytes=text.text_bytes, refs=1)
+        session.execute(statement.on_conflict_do_update(index_elements=[Input.sha256], set_={"refs": Input.refs + 1}))
+    rows: list[Row] = [
+        {
+            "analysis_id": identifier,
+            "position": first + place,
+            "sha256": kept.text.sha256,
+            "name": clean_text(kept.name),
+            "sent_bytes": kept.sent_bytes,
+            "skipped_bytes": kept.skipped_bytes,
+            "truncated": kept.truncated,
+            "gap_at": kept.text.gap_at,
+            "gap_lines": kept.text.gap_lines,
+        }
+        for place, kept in enumerate(added)
+    ]
+    if rows:
+        session.execute(insert(AnalysisInput), rows)
+
+
+def _add_rows(session: Session, identifier: str, report: Report) -> None:
+    tables: tuple[tuple[Any, list[Row]], ...] = (
+        (Fact, fact_rows(report)),
+        (Series, series_rows(report)),
+        (Finding, finding_rows(report)),
+        (Fix, fix_rows(report)),
+    )
+    for model, rows in tables:
+        if rows:
+            session.execute(insert(model), [{"analysis_id": identifier, "position": place, **row} for place, row in enumerate(rows)])
+
+
+def _delete(session: Session, identifiers: Sequence[str]) -> int:
+    # The rows are locked first, so that of two deletions at once only one counts the inputs down.
+    found = session.scalars(select(Analysis.id).where(Analysis.id.in_(identifiers)).order_by(Analysis.id).with_for_update()).all()
+    if not found:
+        return 0
+    held = Counter(session.scalars(select(AnalysisInput.sha256).where(AnalysisInput.analysis_id.in_(found))))
+    session.execute(sql_delete(Analysis).where(Analysis.id.in_(found)))
+    for sha256, times in sorted(held.items()):
+        session.execute(update(Input).where(Input.sha256 == sha256).values(refs=Input.refs - times))
+        session.execute(sql_delete(Input).where(Input.sha256 == sha256, Input.refs <= 0))
+    return len(found)
+
+
+def _item(row: Any) -> HistoryItem:
+    columns = [*row]
+    columns[-1] = tuple(columns[-1].split("\n"))
+    return HistoryItem(*columns)
+
+
+def _to_cursor(item: HistoryItem) -> str:
+    return base64.urlsafe_b64encode(f"{item.created.astimezone(UTC).isoformat()} {item.id}".encode()).decode().rstrip("=")
+
+
+def _from_cursor(cursor: str) -> tuple[datetime, str]:
+    try:
+        created, identifier = base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)).decode().split(" ")
+        moment = datetime.fromisoformat(created)
+    except (ValueError, binascii.Error):
+        raise CursorError("this cursor is none that the history gave") from None
+    if moment.tzinfo is None or "\0" in identifier:
+        raise CursorError("this cursor is none that the history gave")
+    return moment, identifier

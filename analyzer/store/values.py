@@ -1,0 +1,119 @@
+"""What goes into the store and comes out of it: plain values, no rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import zstandard
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from datetime import datetime
+
+    from analyzer.model import Report
+
+#: Bytes of a stored text that are unpacked at once.
+PIECE_BYTES = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class KeptText:
+    """An input's redacted text, compressed. Where its middle was left out, ``gap_lines`` lines are missing at byte ``gap_at``."""
+
+    sha256: bytes
+    compressed: bytes
+    text_bytes: int
+    gap_at: int = 0
+    gap_lines: int = 0
+
+    def pieces(self) -> Iterator[bytes]:
+        """The text, in pieces. What was left out is as many empty lines, so that every line keeps its number."""
+        position = 0
+        with zstandard.ZstdDecompressor().stream_reader(self.compressed) as reader:
+            while piece := reader.read(PIECE_BYTES):
+                if self.gap_lines and position <= self.gap_at < position + len(piece):
+                    cut = self.gap_at - position
+                    yield piece[:cut]
+                    yield from self._gap()
+                    yield piece[cut:]
+                else:
+                    yield piece
+                position += len(piece)
+        if self.gap_lines and self.gap_at >= position:
+            yield from self._gap()
+
+    def _gap(self) -> Iterator[bytes]:
+        for start in range(0, self.gap_lines, PIECE_BYTES):
+            yield b"\n" * min(PIECE_BYTES, self.gap_lines - start)
+
+
+@dataclass(frozen=True, slots=True)
+class KeptInput:
+    """One input of an analysis: how it came, and its text."""
+
+    name: str
+    text: KeptText
+    sent_bytes: int
+    skipped_bytes: int = 0
+    truncated: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class NewAnalysis:
+    """An analysis to be stored. ``token_hash`` is of the token that may delete it."""
+
+    id: str
+    created: datetime
+    token_hash: bytes
+    report: Report
+    inputs: tuple[KeptInput, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class StoredAnalysis:
+    """An analysis as it lies there. ``report`` is None while it is not done, and when it ``failed`` (``error`` says why)."""
+
+    id: str
+    created: datetime
+    updated: datetime
+    revision: int
+    state: str
+    error: str | None
+    report: Report | None
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryItem:
+    """One line of the history."""
+
+    id: str
+    created: datetime
+    state: str
+    outcome_state: str | None
+    stage: str | None
+    cause: str | None
+    confidence: str | None
+    engine: str | None
+    version: str | None
+    title_en: str | None
+    title_zh: str | None
+    inputs: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryFilter:
+    """What the history is narrowed to; None and empty: not at all. ``q`` is looked for in titles, causes, versions and names of inputs."""
+
+    cause: str | None = None
+    engine: str | None = None
+    since: datetime | None = None
+    q: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryPage:
+    """Some of the history, newest first; ``next_cursor`` leads to what is older, None where nothing is."""
+
+    items: tuple[HistoryItem, ...]
+    next_cursor: str | None

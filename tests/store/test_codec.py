@@ -1,0 +1,42 @@
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from analyzer.model import LANGUAGES, Fact, Source
+from analyzer.store.codec import CodecError, pack, unpack
+from tests.store.conftest import report
+
+
+def test_a_report_comes_back_equal_with_the_same_renderings() -> None:
+    made = report()
+    back = unpack(pack(made))
+    assert back == made
+    assert [back.to_json(language) for language in LANGUAGES] == [made.to_json(language) for language in LANGUAGES]
+
+
+@pytest.mark.parametrize("value", [True, 1, 1.0, "1", 10**40, -0.0, "中文 \0 \x1b"])
+def test_values_keep_their_type(value: object) -> None:
+    made = report()
+    made.facts = [Fact("x", value, "", Source("a", 1, ""))]  # type: ignore[arg-type]
+    back = unpack(pack(made)).facts[0].value
+    assert back == value
+    assert type(back) is type(value)
+
+
+def test_infinities_survive() -> None:
+    made = report()
+    made.facts = [Fact("x", math.inf, "s", Source("a", 1, ""))]
+    assert unpack(pack(made)).facts[0].value == math.inf
+
+
+def test_half_a_surrogate_pair_is_no_character() -> None:
+    made = report(text="x\ud800y")
+    assert unpack(pack(made)).facts[0].source.text == "x?y"
+
+
+@pytest.mark.parametrize("stored", [b"", b"\x00", b"\x01nonsense", pack(report())[:-5], b"\x02" + pack(report())[1:]])
+def test_damage_is_said(stored: bytes) -> None:
+    with pytest.raises(CodecError):
+        unpack(stored)
