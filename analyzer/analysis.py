@@ -44,11 +44,15 @@ class Analysis:
         self._sinks: list[Sink] = []
         self.redactor = Redactor(self._runner.library.redactions)
 
-    def open(self, name: str) -> Sink:
-        """Begin the next input. Raises IntakeError where there are too many."""
+    def open(self, name: str, keep: Callable[[bytes], None] | None = None) -> Sink:
+        """Begin the next input. ``keep`` is given its text as it was read: UTF-8, whole lines, not redacted.
+
+        Raises IntakeError where there are too many.
+        """
         if len(self._sinks) >= self._limits.max_files:
             raise IntakeError("input_too_large", f"more than {self._limits.max_files} files in one analysis; send fewer")
         sink = Sink(name, len(self._sinks), self._runner, self._record, self._limits)
+        sink.keep = keep
         self._sinks.append(sink)
         return sink
 
@@ -82,6 +86,7 @@ class Sink:
         self.info = InputInfo(name)
         self.closed = False
         self.blank = True
+        self.keep: Callable[[bytes], None] | None = None
         self._index = index
         self._runner = library
         self._record = record
@@ -135,6 +140,7 @@ class Sink:
             return
         mine = copy.copy(self)
         mine._record = record
+        mine.keep = None
         mine._open = copy.deepcopy(self._open)
         mine.info = copy.deepcopy(self.info)
         mine._block(self._blocks.rest())
@@ -171,6 +177,8 @@ class Sink:
     def _block(self, block: Block) -> None:
         if self.blank and block.data.strip():
             self.blank = False
+        if self.keep is not None:
+            self.keep(block.data[: block.limit])
         if block.last and self._first:
             # All there is: small enough to see whether a terminal broke its lines.
             lines = _lines(block.data)
