@@ -13,7 +13,7 @@ from analyzer.engines.case import Case
 from analyzer.facts.attempt import Attempt
 from analyzer.facts.record import Record
 from analyzer.facts.view import View, view
-from analyzer.model import AttemptInfo, EngineInfo, InputInfo, Ledger, Outcome, Report, Segment
+from analyzer.model import AttemptInfo, EngineInfo, Fact, InputInfo, Ledger, Outcome, Report, Segment
 
 if TYPE_CHECKING:
     from analyzer.intake.redact import Redactor
@@ -29,7 +29,7 @@ def diagnose(record: Record, inputs: Sequence[InputInfo], library: Library, reda
     outcome = refine(shown, verdict(shown, library.causes))
     case = _case(shown, outcome)
     findings = [root_finding(case, outcome, library), *other_findings(case, outcome, library)]
-    infos, earlier = _earlier(record, attempts[:-1], names, library, redactor)
+    infos, earlier, earlier_facts = _earlier(record, attempts[:-1], names, library, redactor)
     infos.append(_info(subject, outcome, names))
     best = next((fix for fix in findings[0].fixes if fix.changes), None)
     arithmetic = engine(shown.engine)
@@ -39,7 +39,7 @@ def diagnose(record: Record, inputs: Sequence[InputInfo], library: Library, reda
         settings=shown.settings,
         attempts=infos,
         outcome=Outcome(outcome.state, outcome.stage, outcome.cause, outcome.confidence),
-        facts=[*shown.facts, *shown.documents],
+        facts=[*earlier_facts, *shown.facts, *shown.documents],
         series=shown.series(),
         gpu_snapshots=shown.snapshots,
         ledgers=case.ledgers,
@@ -59,16 +59,18 @@ def _case(shown: View, outcome: Verdict) -> Case:
 
 def _earlier(
     record: Record, attempts: Sequence[Attempt], names: Sequence[str], library: Library, redactor: Redactor
-) -> tuple[list[AttemptInfo], list[Ledger]]:
-    """Summary and ledgers of every start before the last one."""
+) -> tuple[list[AttemptInfo], list[Ledger], list[Fact]]:
+    """Summary, ledgers and facts of every start before the last one."""
     infos: list[AttemptInfo] = []
     ledgers: list[Ledger] = []
+    facts: list[Fact] = []
     for attempt in attempts:
         shown = view(record, attempt, names, redactor.clean, last=False)
         outcome = verdict(shown, library.causes)
         infos.append(_info(attempt, outcome, names))
         ledgers += _case(shown, outcome).ledgers
-    return infos, ledgers
+        facts += shown.facts
+    return infos, ledgers, facts
 
 
 def _info(attempt: Attempt, outcome: Verdict, names: Sequence[str]) -> AttemptInfo:

@@ -1,0 +1,227 @@
+"""The command line. Everything but the option parser is imported by the command that needs it: ``analyze`` has to start at once.
+
+Exit status of ``analyze``: 0 healthy or degraded, 1 failed (cause known or not), 2 the inputs end before anything is decided,
+64 misuse or an input that cannot be read.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import IO, NoReturn
+
+from analyzer import __version__
+
+MISUSE = 64
+FORMATS = ("text", "json", "markdown", "html")
+LANGUAGES = ("en", "zh")
+_EXIT = {"healthy": 0, "degraded": 0, "failed": 1, "unknown": 2}
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        self.print_usage(sys.stderr)
+        self.exit(MISUSE, f"{self.prog}: {message}\n")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command; the result is the exit status."""
+    options = _parser().parse_args(argv)
+    try:
+        run: Callable[[argparse.Namespace], int] = options.run
+        return run(options)
+    except BrokenPipeError:
+        # The reader went away (`| head`): no traceback, and no second one from the interpreter's own flush.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except KeyboardInterrupt:
+        return 130
+
+
+def _parser() -> _Parser:
+    parser = _Parser(prog="vramledger", description="Reads the text of an LLM server and answers with cause, memory ledger and computed fixes.")
+    parser.add_argument("--version", action="version", version=f"vramledger {__version__}")
+    commands = parser.add_subparsers(metavar="COMMAND", required=True, parser_class=_Parser)
+
+    analyze = commands.add_parser("analyze", help="analyse files, or standard input where none is named")
+    analyze.add_argument("files", nargs="*", metavar="FILE", help="logs, GPU dumps, launch commands of one run; - is standard input")
+    analyze.add_argument("--format", choices=FORMATS, default="text")
+    analyze.add_argument("--lang", choices=LANGUAGES, default=_language(), help="language of the sentences (default: VRAMLEDGER_LANG, else en)")
+    analyze.add_argument("--patterns", action="append", default=[], metavar="DIR", type=Path, help="a folder of your own patterns, beside the library")
+    analyze.add_argument("--color", choices=("auto", "always", "never"), default="auto")
+    analyze.set_defaults(run=_analyze)
+
+    redact = commands.add_parser("redact", help="print a text without its secrets and personal data")
+    redact.add_argument("file", nargs="?", default="-", metavar="FILE")
+    redact.set_defaults(run=_redact)
+
+    serve = commands.add_parser("serve", help="serve the HTTP interface and the web pages")
+    serve.add_argument("--host", help="address to listen on (default: VRAMLEDGER_HOST, else 127.0.0.1)")
+    serve.add_argument("--port", type=int, help="default: VRAMLEDGER_PORT, else 8000")
+    serve.add_argument("--public", action="store_true", help="listen beyond loopback without tokens")
+    serve.set_defaults(run=_serve)
+
+    database = commands.add_parser("db", help="the store's schema").add_subparsers(metavar="ACTION", required=True, parser_class=_Parser)
+    upgrade = database.add_parser("upgrade", help="bring the database to this version's schema")
+    upgrade.set_defaults(run=_db_upgrade)
+
+    patterns = commands.add_parser("patterns", help="the pattern library").add_subparsers(metavar="ACTION", required=True, parser_class=_Parser)
+    for name, run, text in (
+        ("check", _patterns_check, "validate every file and run every example"),
+        ("list", _patterns_list, "one line a pattern"),
+        ("show", _patterns_show, "explain one pattern or cause"),
+    ):
+        action = patterns.add_parser(name, help=text)
+        if name == "show":
+            action.add_argument("id")
+            action.add_argument("--lang", choices=LANGUAGES, default=_language())
+        action.add_argument("--patterns", action="append", default=[], metavar="DIR", type=Path, help="a folder of your own patterns")
+        action.set_defaults(run=run)
+
+    schema = commands.add_parser("schema", help="print the JSON Schema of a report")
+    schema.set_defaults(run=_schema)
+    return parser
+
+
+def _language() -> str:
+    language = os.environ.get("VRAMLEDGER_LANG", "en")[:2].lower()
+    return language if language in LANGUAGES else "en"
+
+
+def _fail(message: str) -> int:
+    print(f"vramledger: {message}", file=sys.stderr)
+    return MISUSE
+
+
+# --- commands ----------------------------------------------------------------------------------------------------------------------
+
+
+def _analyze(options: argparse.Namespace) -> int:
+    from analyzer.analysis import Input, analyze
+    from analyzer.intake.errors import IntakeError
+    from analyzer.patterns.load import LibraryError
+    from analyzer.report import render
+
+    names: list[str] = options.files
+    if not names:
+        if sys.stdin.isatty():
+            return _fail("name a file, or pipe a log in: vllm serve … 2>&1 | vramledger analyze")
+        names = ["-"]
+    inputs: list[Input] = [("stdin", sys.stdin.buffer) if name == "-" else Path(name) for name in names]
+    try:
+        report = analyze(inputs, patterns=options.patterns)
+    except IntakeError as error:
+        return _fail(str(error))
+    except LibraryError as error:
+        return _fail(f"the patterns cannot be used:\n{error}")
+    except OSError as error:
+        return _fail(f"{error.filename or 'input'}: {error.strerror or error}")
+    text = render(report, options.format, options.lang, width=_columns(sys.stdout), color=_colored(options.color, sys.stdout))
+    sys.stdout.write(text)
+    sys.stdout.flush()
+    return _EXIT[report.outcome.state.value]
+
+
+def _columns(stream: IO[str]) -> int:
+    """The terminal's width, 80 where the output is no terminal."""
+    if not stream.isatty():
+        return 80
+    try:
+        return max(60, min(os.get_terminal_size(stream.fileno()).columns, 160))
+    except OSError:
+        return 80
+
+
+def _colored(choice: str, stream: IO[str]) -> bool:
+    if choice == "auto":
+        return stream.isatty() and not os.environ.get("NO_COLOR")
+    return choice == "always"
+
+
+def _redact(options: argparse.Namespace) -> int:
+    from analyzer.intake.redact import Redactor, redact_lines
+    from analyzer.patterns.load import load
+
+    redactor = Redactor(load().redactions)
+    try:
+        stream = sys.stdin.buffer if options.file == "-" else Path(options.file).open("rb")  # noqa: SIM115 - closed below, standard input is not
+    except OSError as error:
+        return _fail(f"{options.file}: {error.strerror}")
+    try:
+        lines = (line.decode("utf-8", "replace") for line in stream)
+        for line in redact_lines(redactor, lines):
+            sys.stdout.write(line)
+    finally:
+        if options.file != "-":
+            stream.close()
+    sys.stdout.flush()
+    return 0
+
+
+def _serve(options: argparse.Namespace) -> int:
+    from analyzer.web.serve import run
+
+    return run(host=options.host, port=options.port, public=options.public)
+
+
+def _db_upgrade(options: argparse.Namespace) -> int:
+    from analyzer.settings import Settings
+    from analyzer.store.upgrade import upgrade
+
+    revision = upgrade(Settings().database_url_or_default())
+    print(f"the database is at revision {revision}")
+    return 0
+
+
+def _patterns_check(options: argparse.Namespace) -> int:
+    from analyzer.patterns.examples import failures
+    from analyzer.patterns.load import LibraryError, load
+
+    try:
+        library = load(options.patterns, cache=False)
+    except LibraryError as error:
+        print(error, file=sys.stderr)
+        print(f"{len(error.problems)} problems", file=sys.stderr)
+        return 1
+    problems = failures(library)
+    for problem in problems:
+        print(problem, file=sys.stderr)
+    examples = sum(len(pattern.examples) + len(pattern.not_examples) for pattern in library.patterns)
+    print(f"{len(library.patterns)} patterns, {len(library.causes)} causes, {examples} examples: {len(problems) or 'no'} problems")
+    return 1 if problems else 0
+
+
+def _patterns_list(options: argparse.Namespace) -> int:
+    from analyzer.patterns.load import load
+
+    for pattern in load(options.patterns).patterns:
+        what = pattern.cause or ", ".join(dict.fromkeys(spec.name for spec in pattern.facts)) or pattern.stage or pattern.marks or ""
+        print(f"{pattern.id:48} {pattern.versions or '':20} {what}")
+    return 0
+
+
+def _patterns_show(options: argparse.Namespace) -> int:
+    from analyzer.patterns.load import load
+    from analyzer.report.library_page import page
+
+    shown = page(load(options.patterns), options.id, options.lang)
+    if shown is None:
+        return _fail(f"no pattern or cause has the id {options.id!r}; `vramledger patterns list` prints all")
+    print(shown)
+    return 0
+
+
+def _schema(options: argparse.Namespace) -> int:
+    import json
+
+    from analyzer.model.contract import json_schema
+
+    print(json.dumps(json_schema(), indent=2, ensure_ascii=False))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

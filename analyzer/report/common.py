@@ -1,0 +1,106 @@
+"""What every rendering says in the same way: the verdict line, the engine line, which ledgers to show, how a change is spelled."""
+
+from __future__ import annotations
+
+from analyzer.model import Action, Change, EnvChange, FlagChange, Ledger, OptionChange, Report, Source
+from analyzer.model.versions import Range
+from analyzer.report import messages
+from analyzer.report.messages import N_, Translate
+
+#: Ledgers that differ by less than this on every line are shown once.
+SAME_BYTES = 50 * 2**20
+#: Full ledgers shown in text; the rest is in the JSON.
+SHOWN = 4
+
+
+def verdict(report: Report, language: str, _: Translate) -> str:
+    """``FAILED at graph capture · CUDA graphs did not fit … · certain``."""
+    outcome = report.outcome
+    state = _(messages.STATES[outcome.state.value])
+    if outcome.stage is not None:
+        stage = _(messages.STAGES[outcome.stage])
+        state = _(N_("{state} at {stage}")).format(state=state, stage=stage) if outcome.state.value == "failed" else f"{state} · {stage}"
+    root = report.root
+    parts = [state]
+    if root is not None:
+        parts.append(root.title.get(language))
+    if outcome.cause is not None:
+        parts.append(_(messages.CONFIDENCE[outcome.confidence.value]))
+    return " · ".join(parts)
+
+
+def engine_line(report: Report, _: Translate, url: str | None) -> str:
+    """``vLLM 0.6.5 to 0.10.2 (V0, inferred) · 2 ranks · engine.log, 26 lines · http://…``."""
+    engine = report.engine
+    parts = []
+    if engine.name is not None:
+        name = messages.ENGINES.get(engine.name, engine.name)
+        notes = [engine.generation.upper()] if engine.generation else []
+        version = engine.version or ""
+        if engine.version is None and engine.version_range:
+            version = _range(engine.version_range, _)
+            notes.append(_(N_("inferred")))
+        parts.append(" ".join(filter(None, (name, version, f"({', '.join(notes)})" if notes else ""))))
+    ranks = {ledger.rank for ledger in report.ledgers if ledger.rank is not None}
+    if len(ranks) > 1:
+        parts.append(_(N_("{count} ranks")).format(count=len(ranks)))
+    if len(report.attempts) > 1:
+        parts.append(_(N_("start {last} of {count}")).format(last=len(report.attempts), count=len(report.attempts)))
+    parts += [_(N_("{name}, {count} lines")).format(name=info.name, count=f"{info.lines:,}") for info in report.inputs[:4]]
+    if url:
+        parts.append(url)
+    return " · ".join(parts)
+
+
+def _range(versions: str, _: Translate) -> str:
+    """``>=0.6.5,<=0.10.2`` as ``0.6.5 to 0.10.2``."""
+    bounds = Range.parse(versions)
+    if bounds.low is not None and bounds.high is not None:
+        high = bounds.high if bounds.high_included else _(N_("before {version}")).format(version=bounds.high)
+        return bounds.low if bounds.low == bounds.high else _(N_("{low} to {high}")).format(low=bounds.low, high=high)
+    if bounds.low is not None:
+        return _(N_("{version} or newer")).format(version=bounds.low)
+    return _(N_("before {version}")).format(version=bounds.high) if not bounds.high_included else _(N_("up to {version}")).format(version=bounds.high)
+
+
+def shown_ledgers(report: Report) -> list[tuple[Ledger, list[int]]]:
+    """(ledger, other GPUs that are like it), the one that tells most about the failure first."""
+    ranked = sorted(report.ledgers, key=lambda ledger: (ledger.get("process") is None and ledger.get("free") is None, ledger.gpu or 0))
+    groups: list[tuple[Ledger, list[int]]] = []
+    for ledger in ranked:
+        for known, others in groups:
+            if _alike(known, ledger):
+                others.append(ledger.gpu if ledger.gpu is not None else -1)
+                break
+        else:
+            groups.append((ledger, []))
+    return groups[:SHOWN]
+
+
+def _alike(first: Ledger, second: Ledger) -> bool:
+    mine = {line.name: line.bytes for line in first.lines}
+    theirs = {line.name: line.bytes for line in second.lines}
+    return mine.keys() == theirs.keys() and all(abs(mine[name] - theirs[name]) < SAME_BYTES for name in mine)
+
+
+def place(source: Source, report: Report, _: Translate) -> str:
+    """``line 3``, with the file's name where there are several."""
+    if len(report.inputs) > 1:
+        return f"{source.input}:{source.line}"
+    return _(N_("line {number}")).format(number=source.line)
+
+
+def change(item: Change, language: str) -> str:
+    """A change as somebody would type or say it."""
+    if isinstance(item, FlagChange):
+        if item.to is None:
+            return f"{item.flag} ✗"
+        if item.to is True:
+            return item.flag
+        return f"{item.flag} {item.before} → {item.to}" if item.before is not None else f"{item.flag} {item.to}"
+    if isinstance(item, EnvChange):
+        return f"unset {item.env}" if item.to is None else f"{item.env}={item.to}"
+    if isinstance(item, OptionChange):
+        return f"{item.of} {item.option} {item.to}"
+    assert isinstance(item, Action)
+    return item.action.get(language)

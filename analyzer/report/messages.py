@@ -1,0 +1,80 @@
+"""The interface's words, from the Babel catalogues in analyzer/locale; English is the message itself."""
+
+from __future__ import annotations
+
+import gettext
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+
+LOCALE = Path(__file__).resolve().parent.parent / "locale"
+DOMAIN = "vramledger"
+
+Translate = Callable[[str], str]
+
+
+@cache
+def translator(language: str) -> Translate:
+    """The function that puts an English message of the interface into ``language``; English for a language without a catalogue."""
+    if language == "en":
+        return str
+    return gettext.translation(DOMAIN, LOCALE, [language], fallback=True).gettext
+
+
+def N_(message: str) -> str:  # noqa: N802 - gettext's own name for a message that is translated where it is used
+    """Marks a message for the catalogue."""
+    return message
+
+
+STATES = {"failed": N_("FAILED"), "healthy": N_("HEALTHY"), "degraded": N_("DEGRADED"), "unknown": N_("UNDECIDED")}
+STAGES = {
+    "launch": N_("launch"),
+    "device_init": N_("device initialisation"),
+    "weight_load": N_("loading weights"),
+    "profiling": N_("profiling"),
+    "kv_init": N_("KV cache setup"),
+    "graph_capture": N_("graph capture"),
+    "warmup": N_("warm-up"),
+    "serving": N_("serving"),
+    "shutdown": N_("shutdown"),
+    "ready": N_("ready"),
+}
+CONFIDENCE = {"certain": N_("certain"), "likely": N_("likely"), "possible": N_("possible")}
+BASIS = {"measured": N_("measured"), "derived": N_("derived"), "estimated": N_("estimated")}
+LINES = {
+    "total": N_("total"),
+    "budget": N_("budget"),
+    "weights": N_("weights"),
+    "draft_weights": N_("draft weights"),
+    "kv_cache": N_("KV cache"),
+    "state_cache": N_("state cache"),
+    "activation_peak": N_("activation peak"),
+    "non_torch": N_("non-torch"),
+    "cuda_graphs_reserved": N_("graphs reserved"),
+    "cuda_graphs": N_("CUDA graphs"),
+    "compute_buffers": N_("compute buffers"),
+    "process": N_("this process"),
+    "torch_allocated": N_("torch allocated"),
+    "reserved_unallocated": N_("torch, unused"),
+    "process_non_torch": N_("outside torch"),
+    "other_processes": N_("other processes"),
+    "free": N_("free"),
+    "unaccounted": N_("unaccounted"),
+    "host.total": N_("host total"),
+    "host.weights": N_("host weights"),
+    "host.kv_cache": N_("host KV cache"),
+    "host.compute_buffers": N_("host buffers"),
+    "host.other": N_("host, other"),
+    "host.available": N_("host available"),
+}
+ENGINES = {
+    "vllm": "vLLM",
+    "sglang": "SGLang",
+    "llama.cpp": "llama.cpp",
+    "ollama": "Ollama",
+    "tgi": "TGI",
+    "tensorrt-llm": "TensorRT-LLM",
+    "lmdeploy": "LMDeploy",
+    "nano-vllm": "nano-vllm",
+    "transformers": "Transformers",
+}
