@@ -16,12 +16,13 @@ from analyzer.model import Value
 
 __all__ = [
     "BANNER_FLAGS",
-    "ENVIRONMENT_FACTS",
-    "OTHER_ENGINES",
     "READERS",
     "SECRET",
     "SETTING_FACTS",
+    "End",
     "engine_config",
+    "is_secret",
+    "keyword_items",
     "long_flag",
     "namespace",
     "non_default_args",
@@ -32,10 +33,9 @@ __all__ = [
 Span = tuple[int, int]
 Settings = dict[str, tuple[Value | None, Span]]
 
-#: vLLM's long flag -> (fact, unit that its figure has).
+#: Long flag or environment variable -> (fact, unit that its figure has). Other engines' flags carry names of their own.
 SETTING_FACTS: dict[str, tuple[str, str]] = {
     "--gpu-memory-utilization": ("budget.utilization", "fraction"),
-    "--device-memory-utilization": ("budget.utilization", "fraction"),
     "--max-model-len": ("model.max_len", "tokens"),
     "--tensor-parallel-size": ("parallel.tp", ""),
     "--max-num-seqs": ("scheduler.max_num_seqs", ""),
@@ -45,34 +45,21 @@ SETTING_FACTS: dict[str, tuple[str, str]] = {
     "--kv-cache-memory-bytes": ("kv_cache.requested", "B"),
     "--kv-cache-memory": ("kv_cache.requested", "B"),
     "--block-size": ("kv_cache.block_size", "tokens"),
-}
-
-#: Environment variable of vLLM -> (fact, unit).
-ENVIRONMENT_FACTS: dict[str, tuple[str, str]] = {
     "VLLM_CPU_KVCACHE_SPACE": ("kv_cache.requested", "GiB"),
-}
-
-#: The same for other engines' own flags.
-OTHER_ENGINES: dict[str, dict[str, tuple[str, str]]] = {
-    "sglang": {
-        "--mem-fraction-static": ("budget.utilization", "fraction"),
-        "--context-length": ("model.max_len", "tokens"),
-        "--tp-size": ("parallel.tp", ""),
-        "--max-running-requests": ("scheduler.max_num_seqs", ""),
-        "--page-size": ("kv_cache.block_size", "tokens"),
-    },
-    "tgi": {
-        "--num-shard": ("parallel.tp", ""),
-        "--max-total-tokens": ("model.max_len", "tokens"),
-        "--max-input-tokens": ("model.max_input_len", "tokens"),
-        "--max-input-length": ("model.max_input_len", "tokens"),
-        "--max-batch-prefill-tokens": ("scheduler.max_num_batched_tokens", "tokens"),
-        "--max-batch-total-tokens": ("scheduler.max_batch_total_tokens", "tokens"),
-        "--cuda-memory-fraction": ("budget.utilization", "fraction"),
-    },
-    "llama.cpp": {
-        "--ctx-size": ("model.max_len", "tokens"),
-    },
+    # SGLang
+    "--mem-fraction-static": ("budget.utilization", "fraction"),
+    "--context-length": ("model.max_len", "tokens"),
+    "--tp-size": ("parallel.tp", ""),
+    "--max-running-requests": ("scheduler.max_num_seqs", ""),
+    "--page-size": ("kv_cache.block_size", "tokens"),
+    # TGI
+    "--num-shard": ("parallel.tp", ""),
+    "--max-total-tokens": ("model.max_len", "tokens"),
+    "--max-input-tokens": ("model.max_input_len", "tokens"),
+    "--max-input-length": ("model.max_input_len", "tokens"),
+    "--max-batch-prefill-tokens": ("scheduler.max_num_batched_tokens", "tokens"),
+    "--max-batch-total-tokens": ("scheduler.max_batch_total_tokens", "tokens"),
+    "--cuda-memory-fraction": ("budget.utilization", "fraction"),
 }
 
 #: Keys of the configuration banner (every era, "Initializing a… LLM engine (v…) with config: …") that are settings.
@@ -112,7 +99,7 @@ _ESCAPE = re.compile(r"\\(.)", re.DOTALL)
 _OPEN, _CLOSE = "([{", ")]}"
 
 
-class _End(Enum):
+class End(Enum):
     """How a value ends: by a comma or bracket, with the text, or broken off inside a string or bracket."""
 
     CLOSED = 1
@@ -125,7 +112,7 @@ def non_default_args(body: str) -> Settings:
     found: Settings = {}
     start = body.find("{")
     for key, span, end in _dict_items(body, start + 1):
-        if end is _End.CLOSED:
+        if end is End.CLOSED:
             _put(found, key, body, span, keep_none=True)
     return found
 
@@ -133,8 +120,8 @@ def non_default_args(body: str) -> Settings:
 def namespace(body: str) -> Settings:
     """From ``args: Namespace(host=None, …)`` (vLLM to 0.8.5) or another ``Name(key=value, …)``, defaults included; None and empty ones are not."""
     found: Settings = {}
-    for key, span, end in _keyword_items(body, body.find("(") + 1):
-        if end is _End.CLOSED:
+    for key, span, end in keyword_items(body, body.find("(") + 1):
+        if end is End.CLOSED:
             _put(found, key, body, span, keep_none=False)
     return found
 
@@ -146,10 +133,10 @@ def engine_config(body: str) -> Settings:
     """
     found: Settings = {}
     lead = body.find("config: ")
-    for key, span, end in _keyword_items(body, lead + 8 if lead >= 0 else 0):
+    for key, span, end in keyword_items(body, lead + 8 if lead >= 0 else 0):
         flag = BANNER_FLAGS.get(key)
         # From 0.6.4 on nothing closes the banner: its last value may end with the line.
-        if flag is None or end is _End.BROKEN:
+        if flag is None or end is End.BROKEN:
             continue
         value = python_value(body[slice(*span)])
         if value is not None and flag not in found:
@@ -170,13 +157,15 @@ def long_flag(key: str) -> str:
     return _POSITIONAL.get(key) or "--" + key.replace("_", "-")
 
 
-def setting_fact(flag: str, value: Value | None, engine: str | None = "vllm") -> tuple[str, int | float, str] | None:
-    """(fact, figure, unit) that ``flag``'s value states; None where it states no figure (``auto``, a negative "not set")."""
-    known = SETTING_FACTS if engine in (None, "vllm") else OTHER_ENGINES.get(engine, {})
-    if flag not in known or isinstance(value, (bool, str)) or value is None or value < 0:
+def setting_fact(name: str, value: Value | None) -> tuple[str, int | float, str] | None:
+    """(fact, figure, unit) that a flag's or variable's value states; None where it states no figure (``auto``, a negative "not set")."""
+    if name not in SETTING_FACTS:
         return None
-    name, unit = known[flag]
-    return name, value, unit
+    if isinstance(value, str):
+        value = python_value(value)
+    if value is None or isinstance(value, (bool, str)) or value < 0:
+        return None
+    return SETTING_FACTS[name][0], value, SETTING_FACTS[name][1]
 
 
 def python_value(text: str) -> Value | None:
@@ -232,7 +221,7 @@ def is_secret(flag: str) -> bool:
     return SECRET.search(flag) is not None or SECRET.search(flag.lower()) is not None
 
 
-def _dict_items(text: str, at: int) -> Iterator[tuple[str, Span, _End]]:
+def _dict_items(text: str, at: int) -> Iterator[tuple[str, Span, End]]:
     """(key, place of the value, how it ends) of a dict's items from ``at`` on."""
     while at < len(text):
         matched = _QUOTED_KEY.match(text, at)
@@ -247,7 +236,7 @@ def _dict_items(text: str, at: int) -> Iterator[tuple[str, Span, _End]]:
         at += 1
 
 
-def _keyword_items(text: str, at: int) -> Iterator[tuple[str, Span, _End]]:
+def keyword_items(text: str, at: int) -> Iterator[tuple[str, Span, End]]:
     """(key, place of the value, how it ends) of ``key=value, …`` from ``at`` on, up to the bracket that closes it."""
     while at < len(text):
         matched = _KEY.match(text, at)
@@ -270,7 +259,7 @@ def _trimmed(text: str, start: int, end: int) -> Span:
     return start, end
 
 
-def _value_end(text: str, at: int, *, spaces: bool) -> tuple[int, _End]:
+def _value_end(text: str, at: int, *, spaces: bool) -> tuple[int, End]:
     """Where the value that begins at ``at`` ends (the comma or bracket behind it, or the text's end), and how.
 
     ``spaces``: blank and ``key=`` also end it (0.6 forgot a comma between two keys of its banner).
@@ -282,30 +271,30 @@ def _value_end(text: str, at: int, *, spaces: bool) -> tuple[int, _End]:
         if char.isspace():
             start, at = at, _SPACE.match(text, at).end()  # type: ignore[union-attr]
             if spaces and depth == 0 and _KEY.match(text, at):
-                return start, _End.CLOSED
+                return start, End.CLOSED
         elif char in "'\"":
             if bare and depth == 0:
                 at += 1
                 continue
             at = _string_end(text, at)
             if at < 0:
-                return len(text), _End.BROKEN
+                return len(text), End.BROKEN
         elif char in _OPEN:
             depth += 1
             at += 1
         elif char in _CLOSE:
             if depth == 0:
-                return at, _End.CLOSED
+                return at, End.CLOSED
             depth -= 1
             at += 1
         elif char == ",":
             if depth == 0:
-                return at, _End.CLOSED
+                return at, End.CLOSED
             at += 1
         else:
             bare = bare or (depth == 0 and char != "<")
             at = _PLAIN.match(text, at).end()  # type: ignore[union-attr]
-    return len(text), _End.BROKEN if depth else _End.TEXT
+    return len(text), End.BROKEN if depth else End.TEXT
 
 
 def _string_end(text: str, at: int) -> int:
