@@ -15,7 +15,15 @@ from analyzer.readers.base import Page, Reading
 __all__ = ["Page", "Reading", "anchors", "read_page"]
 
 #: Module names, in the order in which they are asked; a line belongs to the first reader that claims it.
-READERS: tuple[str, ...] = ()
+READERS: tuple[str, ...] = (
+    "gpu.query_xml",
+    "gpu.query_text",
+    "gpu.query_csv",
+    "gpu.table",
+    "launch",
+    "model_config",
+    "host",
+)
 
 
 class Reader(Protocol):

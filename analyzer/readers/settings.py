@@ -80,7 +80,7 @@ BANNER_FLAGS: dict[str, str] = {
 
 #: Flags and variables whose value is a secret: it is never taken.
 SECRET = re.compile(
-    r"(?:^|[-_])(?:api[-_]?key|passw(?:or)?d|secret|credentials?|(?:hf|hub|auth|access|bearer|api)[-_]token|secret[-_]access[-_]key|access[-_]key(?:[-_]id)?)$"
+    r"(?:^|[-_])(?:api[-_]?key|passw(?:or)?d|secret|credentials?|(?:hf|hub|auth|access|bearer|api)[-_]token|access[-_]key(?:[-_]id)?)$"
     r"|^--token$|^[A-Z0-9_]*(?:TOKEN|PASSWORD|SECRET|API_KEY|ACCESS_KEY|ACCESS_KEY_ID)$",
 )
 
