@@ -51,9 +51,7 @@ class Dump:
         if process.used_mib is not None:
             source = self.page.source(index, text)
             gpu = process.gpu if isinstance(process.gpu, int) else None
-            self.facts.append(
-                Fact("process.used", process.used_mib, "MiB", source, gpu=gpu, pid=process.pid, time=self.snapshot.time)
-            )
+            self.facts.append(Fact("process.used", process.used_mib, "MiB", source, gpu=gpu, pid=process.pid, time=self.snapshot.time))
 
 
 def plausible(used: Number | None, total: Number | None) -> bool:

@@ -54,7 +54,7 @@ def mebibytes(text: str, default: str | None = None) -> Number | None:
 def amount(text: str, unit: str) -> Number | None:
     """A number with (or without) ``unit``, such as ``41 %`` or ``31.20 W``; None where there is none."""
     plain = text.strip()
-    if plain.endswith(unit):
+    if unit and plain.endswith(unit):
         plain = plain[: -len(unit)].rstrip()
     return number(plain) if _PLAIN.fullmatch(plain) else None
 

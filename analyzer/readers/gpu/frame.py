@@ -101,8 +101,10 @@ def _tabular(text: str) -> bool:
 def _strong(text: str) -> bool:
     """Sure enough to go on with a table after lines that are none of it; a new banner begins a table of its own."""
     plain = text.replace("|", " ")
-    return not BANNER.search(text) and len(plain) <= 400 and (
-        rows.looks_like_row(plain) or (len(text) >= 60 and bool(_RULE.match(text.strip())))
+    return (
+        not BANNER.search(text)
+        and len(plain) <= 400
+        and (rows.looks_like_row(plain) or (len(text) >= 60 and bool(_RULE.match(text.strip()))))
     )
 
 

@@ -72,7 +72,12 @@ def _split(texts: Sequence[Text]) -> list[tuple[str | None, list[Text]]]:
         banner = BANNER.search(text.text) is not None
         gpu = None if banner else rows.first(text.plain)
         key = None if gpu is None else f"{gpu.index} {gpu.bus_id}"
-        if banner and (bannered or seen) or key in seen or (seen and date is not None and not bannered and gpu is None and "Bus-Id" in text.text):
+        if (
+            banner
+            and (bannered or seen)
+            or key in seen
+            or (seen and date is not None and not bannered and gpu is None and "Bus-Id" in text.text)
+        ):
             rule = current.pop() if current and not current[-1].blank and _RULE.match(current[-1].text) and key not in seen else None
             parts.append((time, current))
             current, seen, bannered, time = [rule] if rule else [], set(), False, None

@@ -1,0 +1,255 @@
+"""rocm-smi and amd-smi as text. The concise view gives a percentage only; amd-smi's GB have one decimal: neither is a size for a ledger."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from analyzer.model import Gpu, GpuProcess, GpuSnapshot
+from analyzer.readers.base import Page, Reading
+from analyzer.readers.gpu.build import MAX_ROWS, Dump, plausible, reading
+from analyzer.readers.gpu.cells import amount, mebibytes, whole
+from analyzer.readers.gpu.strip import bare
+
+ANCHORS: tuple[str, ...] = (
+    "VRAM%", "VRAM Total Memory (B)", "VRAM Total Used Memory (B)", "VRAM_USAGE", "VRAM_USED", "VRAM_MEM", "TOTAL_VRAM", "USED_VRAM", "VRAM USED",
+)  # fmt: skip
+
+_BYTES = re.compile(r"\s*GPU\[(?P<index>\d{1,3})\]\s*:\s*VRAM Total (?P<used>Used )?Memory \(B\):\s*(?P<size>\d{1,18})\s*$")
+_CSV = re.compile(r"\s*card(?P<index>\d{1,3}),")
+_TOKEN = re.compile(r"[\d.]+/[\d.]+ ?(?:[KMGT]i?B|%|W)|N/A(?:/N/A)?|-?[\d.]+ ?(?:mV|V/s|[KMGT]i?B|MHz|°C|C|W|%)(?=\s|$)|\S+")
+_METRIC = re.compile(r"\s*(?P<key>TOTAL_VRAM|USED_VRAM|FREE_VRAM|VRAM_MEM|PID|NAME|GPU)\s*:\s+(?P<value>\S.*?)\s*$")
+_SIZES = re.compile(r"([\d.]+)\s*/\s*([\d.]+)\s*GB")
+_FRAME = re.compile(r"\s*[=-]{10,}|\s*=+ .{0,60} =+\s*$|\s*\((?:DID|Junction)")
+
+
+def read(page: Page) -> list[Reading]:
+    """Every output of AMD's tools in ``page``."""
+    found: list[Reading] = []
+    lines = page.lines
+    position = 0
+    while position < len(lines):
+        outcome = None
+        if any(anchor in lines[position] for anchor in ANCHORS):
+            for reader in (_concise, _sizes, _csv, _monitor, _metrics, _kfd):
+                outcome = reader(page, position)
+                if outcome is not None:
+                    break
+        if outcome is None:
+            position += 1
+            continue
+        kind, dump = outcome
+        found.append(reading(kind, [dump], open_end=not page.whole and dump.last >= len(lines) - 2))
+        position = dump.last + 1
+    return found
+
+
+_Outcome = tuple[str, Dump] | None
+
+
+def _walk(dump: Dump, start: int, take: Callable[[str, int], bool | None], limit: int = 4096) -> None:
+    """Give every following line to ``take`` until it says False; None passes over a line that is frame only."""
+    blanks = 0
+    for index in range(start, min(len(dump.page.lines), start + limit)):
+        text = bare(dump.page.lines[index])
+        if not text.strip():
+            blanks += 1
+            if blanks > 2:
+                return
+            continue
+        blanks = 0
+        taken = take(text, index) if len(text) < 2048 else False
+        if taken is False:
+            return
+        dump.last = index
+
+
+def _begin(page: Page, tool: str, index: int) -> Dump:
+    first = index
+    while first > 0 and index - first < 4 and _FRAME.match(bare(page.lines[first - 1])):
+        first -= 1
+    return Dump(page, GpuSnapshot(page.source(first), tool=tool), first, index)
+
+
+def _concise(page: Page, position: int) -> _Outcome:
+    """Share of memory and of time in the last two columns."""
+    header = bare(page.lines[position])
+    if not re.match(r"\s*(?:GPU|Device)\s.*VRAM%", header):
+        return None
+    names = header.split()
+    use = names[-1] == "GPU%"
+    dump = _begin(page, "rocm-smi", position)
+
+    def take(text: str, index: int) -> bool | None:
+        row = re.match(r"\s*(\d{1,3})\s.*?(\S+)\s+(\S+)\s*$", text)
+        if row is None or not use:
+            return None if _FRAME.match(text) or "(" in text else False
+        gpu = Gpu(int(row[1]), line=page.first_line + index)
+        gpu.memory_percent, gpu.utilization_percent = amount(row[2], "%"), amount(row[3], "%")
+        if len(dump.snapshot.gpus) < MAX_ROWS:
+            dump.snapshot.gpus.append(gpu)
+        return True
+
+    _walk(dump, position + 1, take)
+    return ("rocm-smi", dump) if dump.snapshot.gpus else None
+
+
+def _card(dump: Dump, number: int | None, index: int) -> Gpu:
+    """The card ``number`` of the dump, added where it is new."""
+    for gpu in reversed(dump.snapshot.gpus):
+        if gpu.index == number:
+            return gpu
+    gpu = Gpu(number, line=dump.page.first_line + index)
+    if len(dump.snapshot.gpus) < 512:
+        dump.snapshot.gpus.append(gpu)
+    return gpu
+
+
+def _sizes(page: Page, position: int) -> _Outcome:
+    """``rocm-smi --showmeminfo vram``: bytes."""
+    if not _BYTES.match(bare(page.lines[position])):
+        return None
+    dump = _begin(page, "rocm-smi", position)
+
+    def take(text: str, index: int) -> bool | None:
+        row = _BYTES.match(text)
+        if row is None:
+            return None if _FRAME.match(text) or re.match(r"\s*GPU\[\d+\]", text) else False
+        gpu = _card(dump, int(row["index"]), index)
+        name = "used" if row["used"] else "total"
+        setattr(gpu, f"memory_{name}_mib", mebibytes(row["size"], "B"))
+        dump.device_fact(f"device.{name}", int(row["size"]), "B", gpu.index, index)
+        return True
+
+    _walk(dump, position, take)
+    _refuse(dump)
+    return "rocm-smi", dump
+
+
+def _refuse(dump: Dump) -> None:
+    """Take back figures that cannot both be true."""
+    wrong = {gpu.index for gpu in dump.snapshot.gpus if not plausible(gpu.memory_used_mib, gpu.memory_total_mib)}
+    for gpu in dump.snapshot.gpus:
+        if gpu.index in wrong:
+            gpu.memory_total_mib = gpu.memory_used_mib = None
+    dump.facts = [fact for fact in dump.facts if fact.gpu not in wrong or fact.gpu is None]
+
+
+def _csv(page: Page, position: int) -> _Outcome:
+    """``rocm-smi --showmeminfo vram --csv``."""
+    columns = [cell.strip() for cell in bare(page.lines[position]).split(",")]
+    if columns[0] != "device" or "VRAM Total Memory (B)" not in columns:
+        return None
+    dump = _begin(page, "rocm-smi", position)
+
+    def take(text: str, index: int) -> bool | None:
+        row = _CSV.match(text)
+        cells = [cell.strip() for cell in text.split(",")]
+        if row is None or len(cells) != len(columns):
+            return False
+        gpu = _card(dump, int(row["index"]), index)
+        for label, name in (("VRAM Total Memory (B)", "total"), ("VRAM Total Used Memory (B)", "used")):
+            size = whole(cells[columns.index(label)]) if label in columns else None
+            if size is not None:
+                setattr(gpu, f"memory_{name}_mib", mebibytes(str(size), "B"))
+                dump.device_fact(f"device.{name}", size, "B", gpu.index, index)
+        return True
+
+    _walk(dump, position + 1, take)
+    _refuse(dump)
+    return ("rocm-smi", dump) if dump.snapshot.gpus else None
+
+
+def _monitor(page: Page, position: int) -> _Outcome:
+    """``amd-smi monitor``: values and units are two words, so they are joined before they are counted."""
+    columns = bare(page.lines[position]).split()
+    if len(columns) < 2 or columns[0] != "GPU" or not any(name.startswith("VRAM_") for name in columns):
+        return None
+    dump = _begin(page, "amd-smi", position)
+
+    def take(text: str, index: int) -> bool | None:
+        tokens = _TOKEN.findall(text)
+        number = whole(tokens[0]) if tokens else None
+        if number is None or len(tokens) != len(columns):
+            return False
+        row = dict(zip(columns, tokens, strict=True))
+        gpu = _card(dump, number, index)
+        gpu.utilization_percent = amount(row.get("GFX%", row.get("GFX_UTIL", "")), "%")
+        gpu.power_w = amount(row.get("POWER", ""), "W")
+        pair = _SIZES.search(row.get("VRAM_USAGE", ""))
+        if pair is not None:
+            gpu.vram_used_gb, gpu.vram_total_gb = float(pair[1]), float(pair[2])
+        used, total = _exact(row.get("VRAM_USED", "")), _exact(row.get("VRAM_TOTAL", ""))
+        if plausible(used, total):
+            gpu.memory_used_mib, gpu.memory_total_mib = used, total
+            dump.device(gpu, index)
+        return True
+
+    _walk(dump, position + 1, take)
+    return ("amd-smi", dump) if dump.snapshot.gpus else None
+
+
+def _exact(text: str) -> float | None:
+    """A size in MB (which are MiB); what is rounded to GB is none."""
+    return mebibytes(text) if text.endswith(("MB", "MiB")) else None
+
+
+def _metrics(page: Page, position: int) -> _Outcome:
+    """``amd-smi metric``, ``static`` and ``process``: keys below ``GPU: n``."""
+    if not _METRIC.match(bare(page.lines[position])):
+        return None
+    first = position
+    for index in range(position, max(-1, position - 64), -1):
+        text = bare(page.lines[index])
+        if re.match(r"\s*GPU:\s+\d{1,3}\s*$", text):
+            first = index
+            break
+        if text.strip() and ":" not in text:
+            break
+    dump = Dump(page, GpuSnapshot(page.source(first), tool="amd-smi"), first, position)
+    state: dict[str, str] = {}
+    gpu: list[Gpu] = []
+
+    def take(text: str, index: int) -> bool | None:
+        row = _METRIC.match(text)
+        if row is None:
+            return None if re.match(r"\s*[A-Z][A-Z0-9_ ]*:", text) else False
+        key, value = row["key"], row["value"]
+        if key == "GPU":
+            gpu[:] = [_card(dump, whole(value), index)]
+        elif key in ("NAME", "PID"):
+            state[key] = value
+        elif key == "VRAM_MEM":
+            number = gpu[0].index if gpu else None
+            dump.process(GpuProcess(number, whole(state.pop("PID", "")), state.pop("NAME", None), "C", _exact(value)), index)
+        else:
+            if not gpu:
+                gpu.append(_card(dump, None, index))
+            name = key.split("_")[0].lower()
+            size = _exact(value)
+            setattr(gpu[0], f"memory_{name}_mib", size)
+            if size is not None:
+                dump.device_fact(f"device.{name}", size, "MiB", gpu[0].index, index)
+        return True
+
+    _walk(dump, first, take)
+    _refuse(dump)
+    dump.last = max(dump.last, position)
+    return ("amd-smi", dump) if dump.snapshot.gpus or dump.snapshot.processes else None
+
+
+def _kfd(page: Page, position: int) -> _Outcome:
+    """``rocm-smi --showpids``: bytes per process; the GPU column is a count, so the card is not known."""
+    if not re.match(r"\s*PID\s+PROCESS NAME\s+GPU\(s\)\s+VRAM USED\b", bare(page.lines[position])):
+        return None
+    dump = _begin(page, "rocm-smi", position)
+
+    def take(text: str, index: int) -> bool | None:
+        row = re.match(r"\s*(\d{1,10})\s+(\S.{0,100}?)\s+(\d{1,3})\s+(\d{1,18})\s+\d{1,18}\s+\S+\s*$", text)
+        if row is None:
+            return None if _FRAME.match(text) else False
+        dump.process(GpuProcess(None, int(row[1]), row[2], "C", mebibytes(row[4], "B")), index)
+        return True
+
+    _walk(dump, position + 1, take)
+    return ("rocm-smi", dump) if dump.snapshot.processes else None
