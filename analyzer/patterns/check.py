@@ -201,16 +201,18 @@ class Checker:
         group = entry.get("group")
         if group is not None and group not in _line_expression(_text(entry, "match"), "match"):
             raise _Mistake(f"«group» is {group!r}, which «match» does not have")
-        for key in ("match", "gate", "each", "until"):
+        for key in ("match", "each", "until"):
             if key in entry:
                 _line_expression(_text(entry, key), key)
+        gates = _strings(entry, "gate")
         keep = _strings(entry, "keep")
-        for expression in keep:
-            _line_expression(expression, "keep")
+        for key, expressions in (("gate", gates), ("keep", keep)):
+            for expression in expressions:
+                _line_expression(expression, key)
         anchors = _strings(entry, "anchors")
         if any(not anchor.strip("*") or "\n" in anchor for anchor in anchors):
             raise _Mistake("an anchor is literal text on one line")
-        if not anchors and "gate" not in entry:
+        if not anchors and not gates:
             raise _Mistake("«anchors» or «gate» is missing: without them the rule would be tried on every line")
         if "until" in entry and "each" not in entry:
             raise _Mistake("«until» needs «each»: what a line of the block holds of it")
@@ -222,7 +224,7 @@ class Checker:
             kind=_text(entry, "kind"),
             match=_text(entry, "match"),
             anchors=anchors,
-            gate=entry.get("gate"),
+            gates=gates,
             group=group,
             each=entry.get("each"),
             until=entry.get("until"),

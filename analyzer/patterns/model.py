@@ -112,8 +112,8 @@ class RedactionRule:
     kind: str  # what stands in for it: <kind-1>, or <kind dropped, N characters>
     match: str
     anchors: tuple[str, ...] = ()  # literals, one of which every hit's line holds, in any case; at the beginning of a word unless "*" is before it
-    gate: str | None = None  # a cheap expression, on the text in lower case, that finds something in every hit's line
-    group: str | None = None  # what is replaced, left out where the match is only a look-alike; without it, the whole match
+    gates: tuple[str, ...] = ()  # cheap expressions, on the text in lower case, one of which finds something in every hit's line
+    group: str | None = None  # what is replaced, value2, value3 … beside value; none of them: a look-alike. Without it, the whole match
     each: str | None = None  # within the group, the pieces that are replaced one by one
     until: str | None = None  # the match opens a block that runs over lines up to this; ``each`` finds the block's part of a line
     text: dict[str, str] = field(default_factory=dict)

@@ -1,0 +1,337 @@
+"""Secrets, addresses and prompts out of a text, by the rules of patterns/redactions.yaml.
+
+Everything that is stored or shown comes through here. The rules are data (:class:`analyzer.patterns.model.RedactionRule`); this
+module only knows how to run them fast:
+
+* One look over the text with literals and cheap gates finds the few lines that may hold something, and the rules worth trying there.
+  Expressions are compiled when they are first needed, as most runs need a handful of them.
+* A line is matched as it stands, all rules beside each other; overlapping finds become one; then each find is replaced by a numbered
+  stand-in. The same secret is the same stand-in as long as the Redactor lives, so two addresses that differ still differ.
+* This is repeated until nothing is found any more, so cleaning what is clean changes nothing.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from analyzer.patterns.model import RedactionRule
+
+#: Rounds over a line until it is settled. One finds everything, the second sees that; more are for text made to need them.
+_ROUNDS = 8
+#: A block (a private key) is given up after so many lines, or so many in a row that are none of its.
+_BLOCK_LINES, _STRANGERS = 512, 3
+
+# Colour codes and the escapes of a quoted text (\n in a JSON log) would hide where a word begins. Blank for the search, kept in the text.
+_COLOUR = re.compile(r"\x1b\[[0-9;?]{0,40}[A-Za-z]|(?:\^\[|\\u001b|\\x1b|\\033)\[[0-9;]{0,40}m")
+_ESCAPE = re.compile(r"(?<!:)(?<!:\\)\\[nrt]")
+_LETTER_OR_DIGIT = re.compile(r"[a-z0-9]")
+
+_Span = tuple[int, int, int]  # begin, end, place of the rule
+
+
+class Redactor:
+    """Cleans text, and remembers which stand-in a secret got.
+
+    ``rules``: those of the library, the more telling ones first; of two that find the same piece, the earlier one names it.
+    Not for use by several threads at once.
+    """
+
+    def __init__(self, rules: Sequence[RedactionRule]) -> None:
+        self._rules = [_Rule(rule, place) for place, rule in enumerate(rules)]
+        self._numbers: dict[tuple[str, str], int] = {}
+        self._last: dict[str, int] = {}
+        numbered = sorted({rule.kind for rule in rules if not rule.drop}) or [""]
+        dropped = sorted({rule.kind for rule in rules if rule.drop}) or [""]
+        self._stand_in = re.compile(
+            rf"<(?P<kind>{'|'.join(map(re.escape, numbered))})-(?P<number>\d{{1,9}})>"
+            rf"|<(?:{'|'.join(map(re.escape, dropped))}) dropped, \d{{1,12}} characters>"
+        )
+        word_starts: dict[str, list[int]] = defaultdict(list)
+        anywhere: dict[str, list[int]] = defaultdict(list)
+        gates: dict[str, list[int]] = defaultdict(list)
+        for place, rule in enumerate(rules):
+            for anchor in map(str.lower, rule.anchors):
+                if anchor[0] == "*" and len(anchor) > 1:
+                    anywhere[anchor[1:]].append(place)
+                elif _LETTER_OR_DIGIT.match(anchor):
+                    word_starts[anchor].append(place)
+                else:
+                    anywhere[anchor].append(place)
+            for gate in rule.gates:
+                gates[gate].append(place)
+        # The longest literal is found first; where it stands, the ones it begins with stand too.
+        self._word_starts = {
+            word: [place for other, places in word_starts.items() if word.startswith(other) for place in places] for word in word_starts
+        }
+        words = _either(word_starts)
+        self._words = re.compile(rf"[^a-z0-9](?=({words}))") if words else None
+        self._anywhere = list(anywhere.items())
+        self._gates = [(re.compile(gate, re.MULTILINE), places) for gate, places in gates.items()]
+
+    def clean(self, text: str) -> str:
+        """``text`` redacted; the number of its lines stays. Cleaning the lines one by one gives the same, except within a private key.
+
+        The time grows linearly with the text, whatever it holds. Clean text comes back as it is, and so does ``clean(clean(text))``.
+        """
+        return self._clean(text, _Block())
+
+    def prime(self, text: str) -> None:
+        """Take note of the numbered stand-ins that an already redacted text holds, so that new ones get other numbers."""
+        for found in self._stand_in.finditer(text):
+            if found["kind"]:
+                self._last[found["kind"]] = max(self._last.get(found["kind"], 0), int(found["number"]))
+
+    # --- where to look -----------------------------------------------------------------------------------------------------------
+
+    def _clean(self, text: str, block: _Block) -> str:
+        masked = _masked(text)
+        marks = self._marks(masked)
+        if not marks and block.rule is None:
+            return text
+        pieces = []
+        done = 0  # text up to here is in pieces
+        place = 0
+        while True:
+            if block.rule is not None and done < len(text):
+                begin = done  # within a block every line counts
+            elif place < len(marks):
+                begin = text.rfind("\n", done, marks[place][0]) + 1 or done
+            else:
+                break
+            end = text.find("\n", begin)
+            end = len(text) if end < 0 else end
+            candidates: set[int] = set()
+            while place < len(marks) and marks[place][0] <= end:
+                candidates.update(marks[place][1])
+                place += 1
+            pieces.append(text[done:begin])
+            line = text[begin:end]
+            if block.rule is not None:
+                line = block.line(line)
+                candidates = {which for _, places in self._marks(_masked(line)) for which in places}
+            elif candidates and "-----" in line:
+                block.open(line, [self._rules[which] for which in candidates])
+            pieces.append(self._line(line, candidates))
+            if end < len(text):
+                pieces.append("\n")
+            done = end + 1
+        pieces.append(text[done:])
+        return "".join(pieces)
+
+    def _marks(self, masked: str) -> list[tuple[int, Sequence[int]]]:
+        """(position, rules worth trying on its line), by position."""
+        low = _lowered(masked)
+        marks: list[tuple[int, Sequence[int]]] = []
+        if self._words is not None:
+            # The line break before it makes the text's beginning the beginning of a word, and positions one greater.
+            marks = [(found.start(), self._word_starts[found[1]]) for found in self._words.finditer("\n" + low)]
+        for literal, places in self._anywhere:
+            at = low.find(literal)
+            while at >= 0:
+                marks.append((at, places))
+                at = low.find(literal, at + len(literal))
+        for gate, places in self._gates:
+            marks += [(found.start(), places) for found in gate.finditer(low)]
+        if "<" in low:
+            marks += [(found.start(), ()) for found in self._stand_in.finditer(low)]
+        if len(marks) > 1:
+            marks.sort(key=_position)
+        return marks
+
+    # --- one line ----------------------------------------------------------------------------------------------------------------
+
+    def _line(self, line: str, candidates: Iterable[int]) -> str:
+        if "<" in line:
+            self.prime(line)
+        for _ in range(_ROUNDS):
+            masked = _masked(line)
+            spans = self._spans(masked, sorted(candidates))
+            if not spans:
+                break
+            pieces = []
+            done = 0
+            for begin, end, place in spans:
+                pieces += [line[done:begin], self._replacement(self._rules[place], line[begin:end])]
+                done = end
+            line = "".join([*pieces, line[done:]])
+            candidates = {which for _, places in self._marks(_masked(line)) for which in places}
+        return line
+
+    def _spans(self, masked: str, candidates: Iterable[int]) -> list[_Span]:
+        """What to replace, by position, without overlaps."""
+        found: list[_Span] = [
+            (begin, end, place) for place in candidates for begin, end in self._rules[place].find(masked) if begin < end
+        ]
+        if not found:
+            return []
+        stand_ins = [match.span() for match in self._stand_in.finditer(masked)] if "<" in masked else []
+        found.sort()
+        if stand_ins:
+            found = _beside(found, stand_ins)
+        merged: list[_Span] = []
+        for span in found:
+            if merged and span[0] < merged[-1][1]:
+                begin, end, place = merged[-1]
+                merged[-1] = (begin, max(end, span[1]), min(place, span[2]))
+            else:
+                merged.append(span)
+        return merged
+
+    def _replacement(self, rule: _Rule, value: str) -> str:
+        if rule.drop:
+            return f"<{rule.kind} dropped, {len(value)} characters>"
+        # An address is the same one however its letters are written, and within a host name (ip-10-0-0-1).
+        same = (rule.kind, value.lower().replace("-", ".") if rule.kind == "ip" else value)
+        number = self._numbers.get(same)
+        if number is None:
+            number = self._last[rule.kind] = self._last.get(rule.kind, 0) + 1
+            self._numbers[same] = number
+        return f"<{rule.kind}-{number}>"
+
+
+def redact_lines(redactor: Redactor, lines: Iterable[str]) -> Iterator[str]:
+    """``lines`` redacted one by one, line ends kept: any length in little memory. A private key may run over many lines."""
+    block = _Block()
+    for line in lines:
+        yield redactor._clean(line, block)
+
+
+class _Rule:
+    """A rule, compiled when it is first tried."""
+
+    __slots__ = ("__dict__", "drop", "kind", "place", "rule")
+
+    def __init__(self, rule: RedactionRule, place: int) -> None:
+        self.rule = rule
+        self.place = place
+        self.kind = rule.kind
+        self.drop = rule.drop
+
+    @cached_property
+    def _match(self) -> re.Pattern[str]:
+        return re.compile(self.rule.match, re.MULTILINE | (re.IGNORECASE if self.rule.ignore_case else 0))
+
+    @cached_property
+    def _keep(self) -> re.Pattern[str] | None:
+        return re.compile("|".join(f"(?:{keep})" for keep in self.rule.keep)) if self.rule.keep else None
+
+    @cached_property
+    def each(self) -> re.Pattern[str] | None:
+        return re.compile(self.rule.each) if self.rule.each else None
+
+    @cached_property
+    def until(self) -> re.Pattern[str] | None:
+        return re.compile(self.rule.until) if self.rule.until else None
+
+    @cached_property
+    def _groups(self) -> tuple[int, ...]:
+        group = self.rule.group
+        if group is None:
+            return (0,)
+        return tuple(index for name, index in self._match.groupindex.items() if name.rstrip("0123456789") == group)
+
+    def find(self, text: str) -> Iterator[tuple[int, int]]:
+        """The places of what is to be replaced; where no group has a part in a match, it only looks alike."""
+        keep = self._keep
+        for match in self._match.finditer(text):
+            for group in self._groups:
+                begin, end = match.span(group)
+                if begin < 0:
+                    continue
+                if self.each is None or self.until is not None:
+                    inner = [(begin, end)]
+                else:
+                    inner = [part.span() for part in self.each.finditer(text, begin, end)]
+                for span in inner:
+                    if keep is None or not keep.fullmatch(text, *span):
+                        yield span
+
+
+class _Block:
+    """Whether a block that runs over lines is open, and what of a line belongs to it."""
+
+    def __init__(self) -> None:
+        self.rule: _Rule | None = None
+        self._lines = self._strangers = 0
+
+    def open(self, line: str, rules: Iterable[_Rule]) -> None:
+        """Open where the last beginning of a block in ``line`` has no end behind it."""
+        for rule in rules:
+            if rule.until is not None:
+                begin = max((end for _, end in rule.find(line)), default=-1)
+                if begin == len(line) and not rule.until.search(line):
+                    self.rule, self._lines, self._strangers = rule, 0, 0
+
+    def line(self, line: str) -> str:
+        """The next line, its part of the block dropped. Other processes may print between the lines of a block."""
+        rule = self.rule
+        assert rule is not None and rule.until is not None and rule.each is not None  # noqa: PT018 - one condition: open() checks it
+        self._lines += 1
+        closing = rule.until.search(line)
+        if closing:
+            self.rule = None
+            return f"<{rule.kind} dropped, {closing.end()} characters>{line[closing.end() :]}"
+        part = rule.each.search(line)
+        self._strangers = 0 if part else self._strangers + 1
+        if self._lines >= _BLOCK_LINES or self._strangers >= _STRANGERS:
+            self.rule = None
+        if not part:
+            return line
+        begin, end = part.span("value") if "value" in rule.each.groupindex else part.span()
+        return f"{line[:begin]}<{rule.kind} dropped, {end - begin} characters>{line[end:]}" if begin < end else line
+
+
+def _beside(found: Sequence[_Span], stand_ins: Sequence[tuple[int, int]]) -> list[_Span]:
+    """``found`` without what lies in a stand-in; what cuts one takes all of it. Both by position."""
+    left: list[_Span] = []
+    first = 0
+    for begin, end, place in found:
+        while first < len(stand_ins) and stand_ins[first][1] <= begin:
+            first += 1
+        inside = False
+        for low, high in stand_ins[first:]:
+            if low >= end:
+                break
+            if low <= begin and end <= high:
+                inside = True
+                break
+            begin, end = min(begin, low), max(end, high)  # noqa: PLW2901 - the span grows
+        if not inside:
+            left.append((begin, end, place))
+    return sorted(left)
+
+
+def _masked(text: str) -> str:
+    """``text`` with colour codes and escaped white space blanked, character for character."""
+    if "\x1b" in text or "^[[" in text or "\\" in text:
+        text = _COLOUR.sub(_blank, text)
+        if "\\Users" not in text:
+            text = _ESCAPE.sub("  ", text)
+    return text
+
+
+def _either(words: Iterable[str]) -> str:
+    """An expression for any of ``words``, the longest first, by first letter: most places are left after one comparison a letter."""
+    ends: dict[str, list[str]] = defaultdict(list)
+    for word in words:
+        ends[word[0]].append(re.escape(word[1:]))
+    return "|".join(f"{re.escape(first)}(?:{'|'.join(sorted(rest, key=len, reverse=True))})" for first, rest in ends.items())
+
+
+def _blank(found: re.Match[str]) -> str:
+    return " " * len(found[0])
+
+
+def _lowered(text: str) -> str:
+    """Lower case of the same length: the one letter that becomes two stays."""
+    low = text.lower()
+    return low if len(low) == len(text) else text.replace("İ", "i").lower()
+
+
+def _position(mark: tuple[int, Sequence[int]]) -> int:
+    return mark[0]
