@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from analyzer.diagnosis.findings import other_findings, root_finding
@@ -13,7 +14,7 @@ from analyzer.engines.case import Case
 from analyzer.facts.attempt import Attempt
 from analyzer.facts.record import Record
 from analyzer.facts.view import View, view
-from analyzer.model import AttemptInfo, EngineInfo, Fact, InputInfo, Ledger, Outcome, Report, Segment
+from analyzer.model import AttemptInfo, EngineInfo, Fact, InputInfo, Ledger, Outcome, Report, Segment, Source, State
 
 if TYPE_CHECKING:
     from analyzer.intake.redact import Redactor
@@ -27,9 +28,11 @@ def diagnose(record: Record, inputs: Sequence[InputInfo], library: Library, reda
     subject = attempts[-1]
     shown = view(record, subject, names, redactor.clean, last=True)
     outcome = refine(shown, verdict(shown, library.causes))
+    past = _earlier(record, attempts[:-1], names, library, redactor)
+    infos, earlier = past.infos, past.ledgers
     case = _case(shown, outcome)
+    _remember(case, past)
     findings = [root_finding(case, outcome, library), *other_findings(case, outcome, library)]
-    infos, earlier, earlier_facts = _earlier(record, attempts[:-1], names, library, redactor)
     infos.append(_info(subject, outcome, names))
     best = next((fix for fix in findings[0].fixes if fix.changes), None)
     arithmetic = engine(shown.engine)
@@ -39,7 +42,7 @@ def diagnose(record: Record, inputs: Sequence[InputInfo], library: Library, reda
         settings=shown.settings,
         attempts=infos,
         outcome=Outcome(outcome.state, outcome.stage, outcome.cause, outcome.confidence),
-        facts=[*earlier_facts, *shown.facts, *shown.documents],
+        facts=[*past.facts, *shown.facts, *shown.documents],
         series=shown.series(),
         gpu_snapshots=shown.snapshots,
         ledgers=case.ledgers,
@@ -57,20 +60,40 @@ def _case(shown: View, outcome: Verdict) -> Case:
     return case
 
 
-def _earlier(
-    record: Record, attempts: Sequence[Attempt], names: Sequence[str], library: Library, redactor: Redactor
-) -> tuple[list[AttemptInfo], list[Ledger], list[Fact]]:
+@dataclass(slots=True)
+class _Past:
+    """What is said of the starts before the last one."""
+
+    infos: list[AttemptInfo] = field(default_factory=list)
+    ledgers: list[Ledger] = field(default_factory=list)
+    facts: list[Fact] = field(default_factory=list)
+    evidence: list[Source] = field(default_factory=list)
+
+
+def _remember(case: Case, past: _Past) -> None:
+    """What earlier starts teach the solver: which utilization already failed and how, which pool was measured."""
+    for info in past.infos:
+        shares = [fact.value for fact in past.facts if fact.attempt == info.index and fact.name == "budget.utilization"]
+        share = shares[-1] if shares else engine(case.view.engine).default_utilization(case.view)
+        if info.cause is not None and isinstance(share, (int, float)):
+            case.earlier.append((float(share), info.cause))
+    pools = [size for ledger in past.ledgers if (size := ledger.get("kv_cache")) is not None and size > 0]
+    case.earlier_pool = pools[-1] if pools else None
+    case.earlier_evidence = past.evidence[-2:]
+
+
+def _earlier(record: Record, attempts: Sequence[Attempt], names: Sequence[str], library: Library, redactor: Redactor) -> _Past:
     """Summary, ledgers and facts of every start before the last one."""
-    infos: list[AttemptInfo] = []
-    ledgers: list[Ledger] = []
-    facts: list[Fact] = []
+    past = _Past()
     for attempt in attempts:
         shown = view(record, attempt, names, redactor.clean, last=False)
         outcome = verdict(shown, library.causes)
-        infos.append(_info(attempt, outcome, names))
-        ledgers += _case(shown, outcome).ledgers
-        facts += shown.facts
-    return infos, ledgers, facts
+        past.infos.append(_info(attempt, outcome, names))
+        past.ledgers += _case(shown, outcome).ledgers
+        past.facts += shown.facts
+        if outcome.event is not None and outcome.state is State.FAILED:
+            past.evidence.append(shown.source(outcome.event.places[0]))
+    return past
 
 
 def _info(attempt: Attempt, outcome: Verdict, names: Sequence[str]) -> AttemptInfo:

@@ -16,6 +16,7 @@ from analyzer.model import (
     Finding,
     Fix,
     FlagChange,
+    Ledger,
     OptionChange,
     Severity,
     Source,
@@ -40,11 +41,11 @@ def root_finding(case: Case, verdict: Verdict, library: Library) -> Finding:
     view = case.view
     cause = library.causes.get(verdict.cause) if verdict.cause is not None else None
     known = figures(case)
-    evidence = _evidence(case, verdict)
+    evidence = _evidence(case, verdict, library)
     pattern = verdict.event.pattern if verdict.event is not None else None
     if cause is None:
         failed = verdict.state is State.FAILED
-        named = pattern.needs if pattern is not None and pattern.needs else (_open_needs(view, failed=failed))
+        named = _open_needs(view, library, failed=failed)
         return Finding(
             None,
             Severity.ERROR if failed else Severity.INFO,
@@ -61,6 +62,7 @@ def root_finding(case: Case, verdict: Verdict, library: Library) -> Finding:
     fixes = pattern.fixes if own and pattern is not None and pattern.fixes is not None else cause.fixes
     needs = pattern.needs if own and pattern is not None and pattern.needs is not None else cause.needs
     against = pattern.not_this if own and pattern is not None and pattern.not_this is not None else cause.not_this
+    against = tuple(name for name in against if _for_engine(library.advice.get(name), view))
     return Finding(
         cause.id,
         Severity(cause.severity),
@@ -128,7 +130,7 @@ def figures(case: Case) -> dict[str, str]:
     return known | dict(engine(view.engine).extra_figures(case))
 
 
-def _evidence(case: Case, verdict: Verdict) -> tuple[Source, ...]:
+def _evidence(case: Case, verdict: Verdict, library: Library) -> tuple[Source, ...]:
     """The lines that prove it: the failing line, the frame that decided, the last progress, what rules added, the ledger's figures."""
     view = case.view
     found: list[Source] = []
@@ -141,27 +143,26 @@ def _evidence(case: Case, verdict: Verdict) -> tuple[Source, ...]:
     event = verdict.event
     if event is not None:
         add(view.source(place) for place in event.places)
-        frame = order.deciding_frame(event)
-        if frame is not None:
-            add([view.source(frame)])
+        add(view.source(place) for place in order.deciding_frames(event))
     add(verdict.evidence)
     add(view.source(place) for place in verdict.places)
+    add(_others_of_this_cause(case, verdict, library))
+    add(case.earlier_evidence)
     stage = verdict.stage
     if stage is not None and stage in view.attempt.stages:
-        add([view.source(view.attempt.last_stage_places.get(stage, view.attempt.stages[stage]))])
+        add([view.source(view.attempt.last_stage_places[stage]), view.source(view.attempt.stages[stage])])
     if event is None and view.attempt.ready is not None:
         add([view.source(view.attempt.ready)])
     if event is None and view.attempt.last_statistics is not None:
         add([view.source(view.attempt.last_statistics)])
-    if event is None and verdict.state is State.UNKNOWN and view.attempt.last_seen is not None:
-        add([view.source(view.attempt.last_seen)])
+    if event is None and verdict.state is State.UNKNOWN:
+        add(view.source(place) for place in reversed(view.attempt.recent))
     if case.ledger is not None and (verdict.cause is None or verdict.cause.startswith(MEMORY_FAMILIES)):
         add(line.source for line in case.ledger.lines if line.source is not None)
         for name in ("kv_cache.gpu_blocks", "kv_cache.tokens"):
             fact = view.fact(name)
             if fact is not None:
                 add([fact.source])
-    add(_others_of_this_cause(case, verdict))
     return tuple(found)
 
 
@@ -169,19 +170,29 @@ def _evidence(case: Case, verdict: Verdict) -> tuple[Source, ...]:
 MEMORY_FAMILIES = ("cuda_oom", "kv_cache", "startup", "unified_memory", "engine.version_bug", "healthy")
 
 
-def _others_of_this_cause(case: Case, verdict: Verdict) -> list[Source]:
+def _others_of_this_cause(case: Case, verdict: Verdict, library: Library) -> list[Source]:
+    """Other lines that say the same: other ranks, and the exception that the engine raises from it."""
     view = case.view
+    if verdict.event is None or verdict.cause is None:
+        return []
     found = []
     for event in view.attempt.all_events():
-        if event is not verdict.event and event.cause is not None and verdict.event is not None and event.cause == verdict.event.cause:
+        if event is not verdict.event and order.refined(event, library.causes) in (verdict.cause, verdict.follows):
             found += [view.source(place) for place in event.places]
-    return found
+    return found[:4]
 
 
-def _open_needs(view: View, *, failed: bool) -> tuple[str, ...]:
-    if not failed:
-        return ("what_follows",) if view.attempt.stage is not None else ("log_head",)
-    return ("log_head", "first_worker_error")
+def _open_needs(view: View, library: Library, *, failed: bool) -> tuple[str, ...]:
+    """What to ask for where the cause is open: what its symptoms ask for, then the missing part of the log."""
+    names: list[str] = []
+    for event in view.attempt.all_events():
+        cause = library.causes.get(order.refined(event, library.causes) or "")
+        names += [*(event.pattern.needs or ()), *(cause.needs if cause is not None else ())]
+    if failed:
+        names += ["log_head", "first_worker_error"]
+    else:
+        names.append("what_follows" if view.attempt.stage is not None else "log_head")
+    return tuple(dict.fromkeys(names))
 
 
 # --- fixes -------------------------------------------------------------------------------------------------------------------------
@@ -199,6 +210,11 @@ def build_fixes(names: Sequence[str], case: Case, library: Library) -> tuple[Fix
     return tuple(found)
 
 
+def _for_engine(advice: Advice | None, view: View) -> bool:
+    """Whether the advice is for the engine that ran, or for any."""
+    return advice is not None and (not advice.engines or view.engine is None or view.engine in advice.engines)
+
+
 def _static(advice: Advice, case: Case) -> Fix | None:
     known = figures(case)
     changes = tuple(change for change in (_change(values, case, known) for values in advice.changes) if change is not None)
@@ -214,13 +230,13 @@ def _computed(advice: Advice, case: Case) -> Fix | None:
     result = arithmetic.compute(advice.name, case)
     if result is None or not arithmetic.valid(result.changes, case.view):
         return None
-    known = figures(case) | result.values
+    known: words.Known = {**figures(case), **result.values}
     versions = result.versions or arithmetic.versions(result.changes, case.view)
     return _worded(advice, result.changes, known, result.predicted, versions, verified=result.verified)
 
 
 def _worded(
-    advice: Advice, changes: tuple[Change, ...], known: dict[str, str], predicted: Any, versions: str | None, *, verified: bool
+    advice: Advice, changes: tuple[Change, ...], known: words.Known, predicted: Ledger | None, versions: str | None, *, verified: bool
 ) -> Fix | None:
     title, why = words.fill(advice.words["title"], known), words.fill(advice.words["why"], known)
     if title is None or why is None:
@@ -229,7 +245,7 @@ def _worded(
     return Fix(title, changes, why, cost, predicted, versions, verified)
 
 
-def _change(values: dict[str, Any], case: Case, known: dict[str, str]) -> Change | None:
+def _change(values: dict[str, Any], case: Case, known: words.Known) -> Change | None:
     if "flag" in values:
         return FlagChange(values["flag"], case.view.setting(values["flag"]), values["to"])
     if "env" in values:

@@ -15,6 +15,8 @@ from analyzer.facts.observation import Event, Place
 from analyzer.model import STAGES
 from analyzer.patterns.model import Cause
 
+#: Frames that are shown as evidence.
+FRAMES_SHOWN = 3
 #: What a family is called where only the stage is known and the family has no cause of that name.
 NEAREST_STAGE = {"launch": "device_init", "shutdown": "serving"}
 
@@ -29,12 +31,9 @@ def stage_of(event: Event) -> str | None:
     return event.stage
 
 
-def deciding_frame(event: Event) -> Place | None:
-    """The line of the traceback that decided the stage or the finer cause, for the evidence."""
-    for frame, place in reversed(event.frames):
-        if frame.stage is not None or frame.refines or frame.serving:
-            return place
-    return None
+def deciding_frames(event: Event) -> list[Place]:
+    """The lines of the traceback that decided stage and finer cause, innermost first, for the evidence."""
+    return [place for frame, place in reversed(event.frames) if frame.stage is not None or frame.refines or frame.serving][:FRAMES_SHOWN]
 
 
 def refined(event: Event, causes: Mapping[str, Cause]) -> str | None:

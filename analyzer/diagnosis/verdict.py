@@ -34,7 +34,7 @@ def severity(event: Event, cause: str | None, causes: Mapping[str, Cause]) -> Se
     """How grave the event is: its pattern's word, else its cause's; a line of unknown meaning counts as an error."""
     if event.pattern.severity is not None:
         return Severity(event.pattern.severity)
-    return Severity(causes[cause].severity) if cause in causes else Severity.ERROR
+    return Severity(causes[cause].severity) if cause is not None and cause in causes else Severity.ERROR
 
 
 def verdict(view: View, causes: Mapping[str, Cause]) -> Verdict:

@@ -20,6 +20,10 @@ UNKNOWN_OPEN = Text(
 )
 
 
+#: Figures by placeholder: most read the same in every language, some are words.
+Known = Mapping[str, str | Text]
+
+
 def figures(facts: Iterable[Fact]) -> dict[str, str]:
     """``{placeholder: figure}``: a fact's name with dots as underscores, its latest value rendered for a person."""
     return {fact.name.replace(".", "_").replace("-", "_"): shown(fact) for fact in facts}
@@ -34,28 +38,35 @@ def shown(fact: Fact) -> str:
     return f"{fact.value} {fact.unit}" if fact.unit in ("%", "s", "tokens/s") else str(fact.value)
 
 
-def fill(words: Mapping[str, str], known: Mapping[str, str]) -> Text | None:
+def fill(words: Mapping[str, str], known: Known) -> Text | None:
     """The sentence with its placeholders filled in, or None where a figure is missing."""
     try:
-        return Text.of(words).format(**known)
+        return Text(
+            words["en"].format_map({name: _in(value, "en") for name, value in known.items()}),
+            words["zh"].format_map({name: _in(value, "zh") for name, value in known.items()}),
+        )
     except (KeyError, IndexError):
         return None
 
 
-def explanation(cause: Cause, override: Mapping[str, str] | None, known: Mapping[str, str]) -> Text:
+def _in(value: str | Text, language: str) -> str:
+    return value.get(language) if isinstance(value, Text) else value
+
+
+def explanation(cause: Cause, override: Mapping[str, str] | None, known: Known) -> Text:
     """What a cause means here: its explanation (or the pattern's own), then every sentence whose figures are known."""
     first = fill(override, known) if override else None
     sentences = [first or Text.of(cause.text), *(text for words in cause.detail if (text := fill(words, known)) is not None)]
     return Text(" ".join(text.en for text in sentences), "".join(text.zh for text in sentences))
 
 
-def needs(names: Sequence[str], library: Library, known: Mapping[str, str]) -> tuple[Text, ...]:
+def needs(names: Sequence[str], library: Library, known: Known) -> tuple[Text, ...]:
     """The inputs that would settle what is open."""
     found = (fill(library.advice[name].words["text"], known) for name in names if name in library.advice)
     return tuple(text for text in found if text is not None)
 
 
-def not_this(names: Sequence[str], library: Library, known: Mapping[str, str]) -> tuple[NotThis, ...]:
+def not_this(names: Sequence[str], library: Library, known: Known) -> tuple[NotThis, ...]:
     """Popular advice that would not help."""
     found = []
     for name in names:

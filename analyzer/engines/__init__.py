@@ -39,6 +39,9 @@ class Engine(Protocol):
     def rewrite(self, changes: tuple[Change, ...], view: View) -> str | None:
         """The user's own command with ``changes``, where the inputs hold it."""
 
+    def default_utilization(self, view: View) -> float | None:
+        """The budget's share when none is given, where all possible versions agree."""
+
     def extra_figures(self, case: Case) -> Mapping[str, str]:
         """Further figures for sentences: derived ones, by placeholder name."""
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from analyzer.facts.observation import Event
 from analyzer.facts.view import View
-from analyzer.model import Fact, Ledger
+from analyzer.model import Fact, Ledger, Source
 
 
 @dataclass(slots=True)
@@ -20,6 +20,22 @@ class Case:
     event: Event | None = None
     figures: list[Fact] = field(default_factory=list)
     ledgers: list[Ledger] = field(default_factory=list)
+    earlier: list[tuple[float, str]] = field(default_factory=list)  # (utilization, cause) of earlier starts that failed
+    earlier_evidence: list[Source] = field(default_factory=list)  # the lines on which earlier failures rest
+    earlier_pool: int | None = None  # KV pool in bytes of an earlier start that got further
+
+    @property
+    def on_cpu(self) -> bool:
+        """Whether the run used a CPU backend, whose pool is host memory."""
+        return "VLLM_CPU_KVCACHE_SPACE" in self.view.environment or any(
+            fact.pattern is not None and "cpu" in fact.pattern for fact in self.view.facts if fact.name.startswith("kv_cache.")
+        )
+
+    @property
+    def quantized(self) -> bool:
+        """Whether the model's name says that its weights are quantized."""
+        name = str(self.view.setting("--model") or "").lower()
+        return any(word in name for word in ("awq", "gptq", "fp8", "fp4", "int4", "int8", "gguf", "bnb", "4bit", "8bit", "mxfp", "quant", "w4a16", "w8a8"))
 
     @property
     def moment(self) -> str | None:

@@ -49,20 +49,12 @@ def out_of_memory(lines: Lines, facts: Sequence[Fact]) -> None:
 
 
 def own_process(facts: Sequence[Fact]) -> tuple[Fact | None, list[Fact]]:
-    """(what the failing process holds, the other processes) by the sentence's own list.
-
-    In a container the own process is listed by its host pid: a sole entry that holds at least what PyTorch holds is the own one.
-    """
-    named = {fact.name: fact for fact in facts}
+    """(what the failing process holds, the other processes) by the sentence's own list (see analyzer/facts/oom.py)."""
+    own = next((fact for fact in facts if fact.name == "oom.process_in_use"), None)
     listed = [fact for fact in facts if fact.name == "process.used"]
-    own = named.get("oom.process_in_use")
-    if own is not None:
-        return own, listed
-    held = sum((named[name].bytes or 0) for name in ("oom.torch_allocated", "oom.reserved_unallocated") if name in named)
-    candidates = [fact for fact in listed if (fact.bytes or 0) >= held - ROUNDING_BYTES]
-    if len(candidates) == 1 and held:
-        return candidates[0], [fact for fact in listed if fact is not candidates[0]]
-    return None, listed if held and not candidates else []
+    if own is None:
+        return None, []
+    return own, [fact for fact in listed if own.pid is None or fact.pid != own.pid]
 
 
 def balance(lines: Lines) -> None:

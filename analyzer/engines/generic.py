@@ -44,6 +44,11 @@ def rewrite(changes: tuple[Change, ...], view: View) -> str | None:
     return None
 
 
+def default_utilization(view: View) -> float | None:
+    """Unknown."""
+    return None
+
+
 def extra_figures(case: Case) -> Mapping[str, str]:
     """None."""
     return {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
@@ -17,6 +18,8 @@ STAGE_ORDER = {stage: place for place, stage in enumerate(STAGES)}
 EVENTS_OF_A_PATTERN = 8
 #: Scopes (processes, GPUs, pids) that one fact name may have.
 SCOPES_OF_A_NAME = 512
+#: Last recognised lines that are kept, for a log that ends before anything is decided.
+RECENT = 4
 #: Frames of one traceback; the outermost ones go first.
 FRAMES = 64
 
@@ -66,7 +69,7 @@ class Attempt:
     generations: dict[str, int] = field(default_factory=dict)
     frames: dict[str, list[tuple[Frame, Place]]] = field(default_factory=dict)
     last_statistics: Place | None = None
-    last_seen: Place | None = None  # the last line that anything recognised
+    recent: deque[Place] = field(default_factory=lambda: deque(maxlen=RECENT))  # the last lines that anything recognised
 
     def observe(self, seen: Observation) -> None:
         """Keep a figure. Beyond SCOPES_OF_A_NAME a new scope of a name is dropped."""

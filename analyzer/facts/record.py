@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from analyzer.facts.attempt import Attempt, SettingSeen, process_key
 from analyzer.facts.observation import Event, Observation, Place, excerpt
+from analyzer.facts.oom import own_process
 from analyzer.intake.lines import Line
 from analyzer.model import Fact, GpuSnapshot, Series, Setting, Source
 from analyzer.patterns.extract import Hit
@@ -83,7 +84,7 @@ class Record:
         offset = max(offset, 0)
         place = Place(input_index, line.number, excerpt(line.text, offset + hit.span[0], offset + hit.span[1]))
         attempt = self._start(pattern.start, line, place) if pattern.start is not None else self.attempt(place)
-        attempt.last_seen = place
+        attempt.recent.append(place)
         self._segment(input_index, pattern, line)
         if pattern.engine:
             attempt.engine = attempt.engine or pattern.engine
@@ -132,6 +133,10 @@ class Record:
                 series.add(line.time or "", figure.value)
         if pattern.series:
             attempt.last_statistics = place
+        own = own_process(seen, line.process)
+        if own is not None:
+            attempt.observe(own)
+            seen.append(own)
         return seen
 
     def _settings(self, hit: Hit, attempt: Attempt, place: Place, offset: int) -> None:

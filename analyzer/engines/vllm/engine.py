@@ -7,16 +7,23 @@ from collections.abc import Mapping
 from analyzer.engines.case import Case
 from analyzer.engines.computed import Computed
 from analyzer.engines.vllm import fixes
-from analyzer.engines.vllm.changes import rewrite, valid, versions
+from analyzer.engines.vllm import eras
+from analyzer.engines.vllm.changes import rewrite, valid, versions, where
 from analyzer.engines.vllm.ledger import ledgers
+from analyzer.facts.view import View
 
-__all__ = ["compute", "extra_figures", "ledgers", "rewrite", "valid", "versions"]
+__all__ = ["compute", "default_utilization", "extra_figures", "ledgers", "rewrite", "valid", "versions"]
 
 
 def compute(fix: str, case: Case) -> Computed | None:
     """The numbers of one named fix."""
     solver = fixes.SOLVERS.get(fix)
     return solver(case) if solver is not None else None
+
+
+def default_utilization(view: View) -> float | None:
+    """0.90, from 0.20.0 on 0.92; None where the possible versions differ."""
+    return eras.default_utilization(where(view))
 
 
 def extra_figures(case: Case) -> Mapping[str, str]:

@@ -47,7 +47,7 @@ class _Unit:
 def ledgers(case: Case) -> list[Ledger]:
     """The ledgers of the attempt's GPUs at its end, in order of rank; none for the CPU backend, which has no GPU."""
     view = case.view
-    if on_cpu(view):
+    if case.on_cpu:
         return []
     found = []
     for unit in _units(case):
@@ -59,13 +59,6 @@ def ledgers(case: Case) -> list[Ledger]:
         if lines:
             found.append(lines.ledger(view.attempt.index, unit.gpu if unit.gpu is not None else unit.rank, unit.rank, case.moment))
     return found
-
-
-def on_cpu(view: View) -> bool:
-    """Whether the run used the CPU backend: its pool and budget are host memory."""
-    return any(fact.pattern and "cpu" in fact.pattern for fact in view.all("kv_cache.available") + view.all("kv_cache.requested")) or (
-        "VLLM_CPU_KVCACHE_SPACE" in view.environment
-    )
 
 
 def eras(view: View) -> tuple[Era, ...]:

@@ -1,0 +1,52 @@
+"""The numbers of every named fix for vLLM. Words: patterns/advice. A solver answers None where its fix does not apply or would not fit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from analyzer.engines.case import Case
+from analyzer.engines.computed import Computed
+from analyzer.engines.vllm.fixes import budget, length, processes, requests, weights
+from analyzer.engines.vllm.fixes.figures import figures
+from analyzer.engines.vllm.fixes.plan import Plan
+
+__all__ = ["SOLVERS", "figures"]
+
+Solver = Callable[[Plan], Computed | None]
+
+
+def _solver(solve: Solver) -> Callable[[Case], Computed | None]:
+    return lambda case: solve(Plan(case))
+
+
+SOLVERS: dict[str, Callable[[Case], Computed | None]] = {
+    name: _solver(solve)
+    for name, solve in {
+        "raise_utilization": budget.raise_utilization,
+        "lower_utilization": budget.lower_utilization,
+        "utilization_to_free": budget.utilization_to_free,
+        "cumulative_utilization": budget.cumulative_utilization,
+        "kv_cache_memory_bytes": budget.kv_cache_memory_bytes,
+        "cpu_kv_space": budget.cpu_kv_space,
+        "lower_cpu_kv_space": budget.lower_cpu_kv_space,
+        "max_model_len_fits": length.max_model_len_fits,
+        "kv_cache_fp8": length.kv_cache_fp8,
+        "lower_max_num_seqs": requests.lower_max_num_seqs,
+        "lower_max_num_batched_tokens": requests.lower_max_num_batched_tokens,
+        "enforce_eager": requests.enforce_eager,
+        "fewer_capture_sizes": requests.fewer_capture_sizes,
+        "tensor_parallel": weights.tensor_parallel,
+        "quantized_weights": weights.quantized_weights,
+        "cpu_offload": weights.cpu_offload,
+        "cap_kv_blocks": budget.cap_kv_blocks,
+        "upgrade_to": budget.upgrade_to,
+        "raise_max_num_seqs": requests.raise_max_num_seqs,
+        "enable_chunked_prefill": requests.enable_chunked_prefill,
+        "limit_mm_per_prompt": requests.limit_mm_per_prompt,
+        "skip_deep_gemm_warmup": requests.skip_deep_gemm_warmup,
+        "flashinfer_sampler_off": requests.flashinfer_sampler_off,
+        "swap_space_zero": requests.swap_space_zero,
+        "disable_sleep_mode": requests.disable_sleep_mode,
+        "stop_process": processes.stop_process,
+    }.items()
+}

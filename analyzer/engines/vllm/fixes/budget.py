@@ -1,0 +1,224 @@
+"""Fixes that move the budget: utilization up, down or to what is free, and pools of a size set by hand.
+
+Arithmetic: analyzer/engines/vllm/inverse.py (all eras).
+"""
+
+from __future__ import annotations
+
+import math
+
+from analyzer.engines.computed import Computed
+from analyzer.engines.vllm import inverse
+from analyzer.engines.vllm.eras import Others
+from analyzer.engines.vllm.fixes.plan import Plan
+from analyzer.model import Action, EnvChange, FlagChange, Ledger, Text
+from analyzer.model.units import GIB, human
+
+FLAG = "--gpu-memory-utilization"
+#: A share below this part of the one that was asked for starts nothing useful: the holder has to go instead.
+LEAST_SHARE = 0.6
+#: Graphs outside the budget: how much lower a next try goes where the log cannot tell what they take in all (0.95 to 0.90), and the
+#: highest share at which they commonly fit (vllm-memory-model.md, section 4).
+STEP_DOWN, OUTSIDE_CEILING = 0.05, 0.92
+HUNDREDTH = 0.01
+
+
+def raise_utilization(plan: Plan) -> Computed | None:
+    """The smallest share that leaves the pool what one request needs, inside what is free and beside graphs that lie outside."""
+    total, budget, pool, needed = plan.total, plan.budget, plan.pool, plan.needed
+    if total is None or budget is None or pool is None or needed is None or plan.utilization is None or pool >= needed:
+        return None
+    window = _window(plan, total, budget, pool, needed)
+    to = round(window.low, 2) if window is not None else inverse.utilization_needed(total, budget, pool, needed)
+    if to <= plan.utilization or to > (window.high if window is not None else 0.99):
+        return None
+    predicted = plan.with_budget(to)
+    if not plan.fits(predicted):
+        return None
+    values: dict[str, str | Text] = {"before": _share(plan.utilization), "to": _share(to), "gain": human(needed - pool), "needed": human(needed)}
+    return Computed((FlagChange(FLAG, plan.utilization, to),), values, predicted, verified=window is not None and window.verified)
+
+
+def _window(plan: Plan, total: int, budget: int, pool: int, needed: int) -> inverse.Window | None:
+    eras = plan.eras
+    if len({(era.others, era.check_at_start) for era in eras}) != 1:
+        return None
+    graphs = 0 if plan.graphs_inside or plan.setting("--enforce-eager") else plan.view.bytes("cuda_graphs.actual", plan.rank)
+    return inverse.utilization_window(
+        eras[0], total=total, budget=budget, kv_cache=pool, kv_needed=needed, free0=plan.free0, graphs_outside=graphs
+    )
+
+
+def lower_utilization(plan: Plan) -> Computed | None:
+    """A share that leaves room outside the budget for what failed there, and still holds one request."""
+    before = plan.utilization
+    if before is None:
+        return None
+    to = _lower(plan, before)
+    if to is None:
+        return None
+    total, budget, pool = plan.total, plan.budget, plan.pool
+    if total is not None and budget is not None and pool is not None and pool > 0:
+        predicted = plan.with_budget(to)
+        if predicted is None or not plan.fits(predicted):
+            return None
+        after = predicted.get("kv_cache") or 0
+        kept = predicted.get("budget") or 0
+        values: dict[str, str | Text] = {
+            "before": _share(before),
+            "to": _share(to),
+            "frees": human(budget - kept),
+            "kv_before": human(pool),
+            "kv_after": human(after),
+            "room": human(total - kept),
+            "kv_note": _requests(plan, after),
+        }
+        return Computed((FlagChange(FLAG, before, to),), values, predicted, verified=plan.needed is not None)
+    freed = human(total * (before - to)) if total is not None else f"{100 * (before - to):.0f} %"
+    values = {"before": _share(before), "to": _share(to), "frees": freed, "kv_after": f"− {freed}", "kv_note": ""}
+    return Computed((FlagChange(FLAG, before, to),), values, verified=False)
+
+
+def _lower(plan: Plan, before: float) -> float | None:
+    """The next share to try, in hundredths; None where none below ``before`` can work."""
+    total, budget, pool, needed = plan.total, plan.budget, plan.pool, plan.needed
+    missing = plan.shortfall.missing if plan.shortfall is not None else None
+    outside = plan.case.stage == "graph_capture" and plan.graphs_inside is not True
+    if outside or missing is None:
+        to = round(min(before - STEP_DOWN, OUTSIDE_CEILING), 2)
+    else:
+        to = before - HUNDREDTH
+    if missing is not None and total is not None:
+        to = min(to, math.floor(100 * (before - missing / total) + 1e-9) / 100)
+    too_low = [share for share, cause in plan.case.earlier if cause == "kv_cache.no_memory_left" and share < before]
+    if too_low and to <= max(too_low):
+        to = math.ceil(50 * (max(too_low) + before) - 1e-9) / 100  # an earlier start with less had no pool: meet in the middle
+    if total is not None and budget is not None and pool is not None and needed is not None:
+        to = max(to, inverse.utilization_needed(total, budget, pool, needed))
+    to = round(to, 2)
+    return to if 0 < to < before else None
+
+
+def _requests(plan: Plan, pool: int) -> str:
+    """``, 1.54 × 40000 tokens``: full requests in a pool, where one request's need is known."""
+    length = plan.view.number("concurrency.at_tokens", plan.rank) or plan.max_len
+    if not plan.needed or not length:
+        return ""
+    return f", {pool / plan.needed:.2f} × {int(length)} tokens"
+
+
+def utilization_to_free(plan: Plan) -> Computed | None:
+    """The start check: the largest share of the card that is free now. Only where that is still most of what was asked for."""
+    total, free0, before = plan.total, plan.free0, plan.utilization
+    if total is None or free0 is None or before is None:
+        return None
+    to = round(inverse.utilization_for_free(total, free0), 2)
+    if to >= before or to < LEAST_SHARE * before:
+        return None
+    predicted = plan.replaced()
+    values: dict[str, str | Text] = {"before": _share(before), "to": _share(to), "free": human(free0), "total": human(total)}
+    return Computed((FlagChange(FLAG, before, to),), values, _budget_only(plan, to) or predicted, verified=True)
+
+
+def _budget_only(plan: Plan, to: float) -> Ledger | None:
+    from analyzer.engines.vllm.identity import budget_bytes
+    from analyzer.model import Basis, LedgerLine
+
+    if plan.total is None:
+        return None
+    return plan.replaced(LedgerLine("budget", budget_bytes(plan.total, to), Basis.DERIVED, formula=f"total × {to}"))
+
+
+def cumulative_utilization(plan: Plan) -> Computed | None:
+    """Versions that count other processes as their own (V0-B, V0-D, V1-b): the share has to hold both."""
+    total, before = plan.total, plan.utilization
+    used = plan.line("other_processes")
+    if plan.others is not Others.COUNTED or total is None or before is None or used is None:
+        return None
+    to = inverse.utilization_up(total, used + round(before * total))
+    if not before < to <= 0.98:
+        return None
+    values: dict[str, str | Text] = {"before": _share(before), "to": _share(to), "used": human(used)}
+    return Computed((FlagChange(FLAG, before, round(to, 2)),), values, verified=False)
+
+
+def kv_cache_memory_bytes(plan: Plan) -> Computed | None:
+    """The pool by hand: the engine's own advice that stays in the budget, or what an equal start without sleep mode measured."""
+    flag = plan.spelled("--kv-cache-memory-bytes")
+    suggested = plan.view.bytes("kv_cache.suggested", plan.rank)
+    if flag is None:
+        return None
+    size, verified = suggested, suggested is not None
+    if size is None and plan.case.cause == "engine.version_bug.sleep_mode_kv_overestimate":
+        size = plan.case.earlier_pool
+        size = None if size is None else size // 10**8 * 10**8
+    if size is None and plan.pool is not None and plan.shortfall is not None and plan.shortfall.missing:
+        size = (plan.pool - plan.shortfall.missing) // 10**8 * 10**8
+        verified = False
+    if size is None or size <= 0 or (plan.needed is not None and size < plan.needed):
+        return None
+    predicted = plan.with_pool(size, "set by hand")
+    return Computed((FlagChange(flag, None, size),), {"flag": flag, "to": str(size), "size": human(size)}, predicted, verified=verified)
+
+
+def cap_kv_blocks(plan: Plan) -> Computed | None:
+    """On unified memory: the pool by number of blocks, half of what the budget computed (V0; V1 keeps the profiled number)."""
+    blocks = plan.view.number("kv_cache.gpu_blocks")
+    if blocks is None or plan.view.generation != "v0":
+        return None
+    to = int(blocks) // 2
+    size = plan.pool // 2 if plan.pool else None
+    values: dict[str, str | Text] = {"flag": "--num-gpu-blocks-override", "to": str(to), "size": human(size) if size else f"{to} × {plan.block_size} tokens"}
+    return Computed((FlagChange("--num-gpu-blocks-override", None, to),), values, verified=False)
+
+
+def upgrade_to(plan: Plan) -> Computed | None:
+    """The release from which the behaviour behind this cause is another one (vllm-memory-model.md, sections 2 and 7)."""
+    cause = plan.case.cause or ""
+    version = None
+    if cause in ("startup.other_process", "kv_cache.no_memory_left") and plan.others is Others.COUNTED:
+        version = "0.9.1"  # V1-c: others cancel out, and the start check names what is free
+    elif cause == "engine.version_bug.sleep_mode_kv_overestimate":
+        version = "0.27.0"  # consumption is measured by free memory
+    if version is None:
+        return None
+    action = Action(Text(f"upgrade vLLM to {version} or later", f"把 vLLM 升级到 {version} 或更高版本"))
+    return Computed((action,), {"version": version}, versions=f"<{version}", verified=True)
+
+
+def cpu_kv_space(plan: Plan) -> Computed | None:
+    """The CPU backend's pool, in whole GiB: what one request needs and a block more (the null block, V1)."""
+    needed = plan.view.bytes("kv_cache.needed")
+    if needed is None and plan.view.generation == "v0" and plan.tokens and plan.max_len and plan.view.bytes("kv_cache.requested"):
+        pool = plan.view.bytes("kv_cache.requested") or 0
+        needed = math.ceil(pool * plan.max_len / plan.tokens)
+    before = plan.env.get("VLLM_CPU_KVCACHE_SPACE")
+    requested = plan.view.bytes("kv_cache.requested") or plan.view.bytes("kv_cache.available")
+    if needed is None or requested is None or (before is None and not plan.case.on_cpu):
+        return None
+    to = needed // GIB + 1 if plan.view.generation != "v0" or needed % GIB else needed // GIB
+    if to * GIB <= requested:
+        return None
+    host = plan.view.bytes("host.available")
+    if host is not None and to * GIB > host:
+        return None
+    values: dict[str, str | Text] = {"before": before or f"{requested / GIB:g}", "to": str(to), "needed": human(needed)}
+    return Computed((EnvChange("VLLM_CPU_KVCACHE_SPACE", str(to)),), values, verified=host is not None)
+
+
+def lower_cpu_kv_space(plan: Plan) -> Computed | None:
+    """The CPU backend was asked for more than the host has left: the largest whole GiB that leaves a tenth of it to everything else."""
+    available = plan.view.bytes("host.available")
+    before = plan.env.get("VLLM_CPU_KVCACHE_SPACE")
+    requested = plan.view.bytes("kv_cache.requested")
+    if available is None or requested is None or available >= requested:
+        return None
+    to = int(0.9 * available // GIB)
+    if to < 1:
+        return None
+    values: dict[str, str | Text] = {"before": before or f"{requested / GIB:g}", "to": str(to), "available": human(available), "needed": human(requested)}
+    return Computed((EnvChange("VLLM_CPU_KVCACHE_SPACE", str(to)),), values, verified=True)
+
+
+def _share(value: float) -> str:
+    return f"{value:.2f}"

@@ -1,0 +1,26 @@
+"""Derived figures that sentences may use, beside the facts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from analyzer.engines.case import Case
+from analyzer.engines.vllm.fixes.plan import Plan
+from analyzer.model.units import human
+
+
+def figures(case: Case) -> Mapping[str, str]:
+    """``kv_cache_shortfall``, ``budget_outside`` … by placeholder name; only those that are known."""
+    plan = Plan(case)
+    found: dict[str, str] = {}
+    if plan.needed is not None and plan.pool is not None and plan.needed > plan.pool:
+        found["kv_cache_shortfall"] = human(plan.needed - plan.pool)
+    if plan.total is not None and plan.budget is not None:
+        found["outside_budget"] = human(plan.total - plan.budget)
+    if plan.shortfall is not None:
+        found["oom_missing"] = human(plan.shortfall.missing)
+    for name in ("process", "process_non_torch", "other_processes", "free", "unaccounted", "budget", "total"):
+        size = plan.line(name)
+        if size is not None:
+            found[f"ledger_{name}"] = human(size)
+    return found

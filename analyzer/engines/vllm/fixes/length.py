@@ -1,0 +1,64 @@
+"""Fixes of the pool's tokens: a shorter context, a smaller cache dtype."""
+
+from __future__ import annotations
+
+from analyzer.engines.computed import Computed
+from analyzer.engines.vllm.fixes.plan import Plan
+from analyzer.model import FlagChange, Text
+from analyzer.model.units import human
+
+FLAG = "--max-model-len"
+FP8 = "--kv-cache-dtype"
+
+
+def max_model_len_fits(plan: Plan) -> Computed | None:
+    """The longest context that the pool holds: the engine's own estimate, its tokens (V0), or in proportion to need and pool."""
+    before = plan.max_len
+    to, verified = _longest(plan)
+    if before is None or to is None or to >= before:
+        return None
+    needed, available = plan.needed, plan.pool if plan.pool is not None else plan.view.bytes("kv_cache.available")
+    values: dict[str, str | Text] = {
+        "flag": FLAG,
+        "before": str(before),
+        "to": str(to),
+        "needed": human(needed) if needed is not None else f"{before} tokens",
+        "available": human(available) if available is not None else f"{plan.tokens} tokens",
+    }
+    return Computed((FlagChange(FLAG, before, to),), values, plan.replaced(), verified=verified)
+
+
+def _longest(plan: Plan) -> tuple[int | None, bool]:
+    """(tokens, whether the engine's own figures prove them)."""
+    estimated = plan.view.number("kv_cache.estimated_max_len", plan.rank)
+    if estimated:
+        return int(estimated), True
+    if plan.case.cause != "kv_cache.too_small_for_max_len":
+        return None, False
+    if plan.tokens and plan.view.generation != "v1":
+        return plan.tokens, True  # V0: one request may take every block (vllm/worker/worker.py, raise_if_cache_size_invalid)
+    if plan.pool and plan.needed and plan.max_len and not plan.hybrid:
+        # 0.7.0 to 0.9.0.1 print need and pool without an estimate; plain attention grows in proportion.
+        return int(plan.pool / plan.needed * plan.max_len) // plan.block_size * plan.block_size, False
+    return None, False
+
+
+def kv_cache_fp8(plan: Plan) -> Computed | None:
+    """One byte a value instead of two: twice the tokens in the same pool. Not where the cache is that small already, nor for hybrids."""
+    if plan.kv_dtype not in ("auto", "bfloat16", "float16", "None") or plan.hybrid or plan.case.on_cpu:
+        return None
+    dtype = str(plan.setting("--dtype") or "")
+    if "float32" in dtype:
+        return None
+    tokens = plan.tokens
+    if tokens is None and plan.pool and plan.needed and plan.max_len:
+        tokens = int(plan.pool / plan.needed * plan.max_len)
+    if tokens is None:
+        return None
+    after = 2 * tokens
+    if plan.case.cause == "kv_cache.too_small_for_max_len" and plan.max_len is not None and after < plan.max_len:
+        return None
+    values: dict[str, str | Text] = {"flag": FP8, "tokens_before": str(tokens), "tokens_after": str(after)}
+    # Whether the checkpoint brings an fp8 cache of its own, and whether this GPU's backend takes one, the log does not say.
+    stated = plan.setting(FP8)
+    return Computed((FlagChange(FP8, None if stated is None else str(stated), "fp8"),), values, plan.replaced(), verified=False)

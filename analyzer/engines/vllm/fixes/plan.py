@@ -1,0 +1,260 @@
+"""The figures that every solver starts from: budget, pool, what one request needs, what was free, which settings were in force."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from analyzer.engines.case import Case
+from analyzer.engines.lines import spell
+from analyzer.engines.vllm import flags
+from analyzer.engines.vllm.changes import where
+from analyzer.engines.vllm.eras import Era, Others, Where, common_others, default_utilization
+from analyzer.engines.vllm.identity import budget_bytes
+from analyzer.engines.vllm.ledger import environment, eras, graphs_inside
+from analyzer.facts.view import View
+from analyzer.model import Basis, Fact, Ledger, LedgerLine
+from analyzer.model.ledger import ordered
+
+#: V0's block of tokens where nothing states another one (vllm/config.py, CUDA).
+DEFAULT_BLOCK = 16
+
+
+@dataclass(slots=True)
+class Shortfall:
+    """An allocation that was refused: what was asked for and what was free, in bytes."""
+
+    tried: int
+    free: int
+
+    @property
+    def missing(self) -> int:
+        """Bytes that were missing at least; 0 where more was free than asked for (then the pieces did not fit)."""
+        return max(0, self.tried - self.free)
+
+
+class Plan:
+    """A Case seen by the solver. Sizes are bytes; None is unknown."""
+
+    def __init__(self, case: Case) -> None:
+        self.case = case
+        self.view: View = case.view
+        self.where: Where = where(case.view)
+
+    # --- settings ----------------------------------------------------------------------------------------------------------------
+
+    def spelled(self, flag: str) -> str | None:
+        """The flag as every possible version spells it; over a range, as the newest of them does."""
+        return flags.spelled(flag, self.where) or (
+            flags.spelled(flag, flags.resolve(self.where)[-1]) if flags.resolve(self.where) else None
+        )
+
+    def setting(self, flag: str) -> object:
+        """The value that the inputs state for ``flag``."""
+        return self.view.setting(flag)
+
+    def whole(self, flag: str) -> int | None:
+        """A whole number that the inputs state for ``flag``."""
+        value = self.view.setting(flag)
+        return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+    @cached_property
+    def utilization(self) -> float | None:
+        """gpu_memory_utilization in force: as stated, else the default of every possible version, else None."""
+        fact = self.view.fact("budget.utilization")
+        if fact is not None and isinstance(fact.value, (int, float)):
+            return float(fact.value)
+        return default_utilization(self.where)
+
+    @cached_property
+    def utilization_stated(self) -> bool:
+        """Whether an input states it."""
+        return self.view.fact("budget.utilization") is not None
+
+    @cached_property
+    def max_len(self) -> int | None:
+        """max_model_len in force, in tokens."""
+        value = self.view.number("model.max_len")
+        return int(value) if value is not None else None
+
+    @cached_property
+    def tensor_parallel(self) -> int:
+        """Tensor parallel size; 1 where nothing states another one."""
+        return self.whole("--tensor-parallel-size") or self.view.ranks.world_size
+
+    # --- memory ------------------------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def ledger(self) -> Ledger | None:
+        """The ledger of the GPU on which the answer rests: that of the failure; for the pool, the one with the least room."""
+        if self.case.cause is not None and self.case.cause.startswith("kv_cache.") and self.case.ledgers:
+            return min(self.case.ledgers, key=lambda ledger: (ledger.get("kv_cache") is None, ledger.get("kv_cache") or 0))
+        return self.case.ledger
+
+    def line(self, name: str) -> int | None:
+        """Bytes of a line of that ledger."""
+        return self.ledger.get(name) if self.ledger is not None else None
+
+    @cached_property
+    def rank(self) -> int | None:
+        """The rank of that ledger."""
+        return self.ledger.rank if self.ledger is not None else self.case.rank
+
+    @cached_property
+    def total(self) -> int | None:
+        return self.line("total")
+
+    @cached_property
+    def budget(self) -> int | None:
+        """The budget: printed, or total × utilization."""
+        printed = self.line("budget")
+        if printed is not None or self.total is None or self.utilization is None:
+            return printed
+        return budget_bytes(self.total, self.utilization)
+
+    @cached_property
+    def pool(self) -> int | None:
+        """What was left for the KV pool; negative where nothing was."""
+        return self.line("kv_cache")
+
+    @cached_property
+    def tokens(self) -> int | None:
+        """Tokens that the pool holds, as the engine counts them."""
+        value = self.view.number("kv_cache.tokens", self.rank)
+        if value is not None:
+            return int(value)
+        blocks = self.view.number("kv_cache.gpu_blocks", self.rank)
+        return int(blocks) * self.block_size if blocks is not None else None
+
+    @cached_property
+    def block_size(self) -> int:
+        value = self.view.number("kv_cache.block_size")
+        return int(value) if value is not None else DEFAULT_BLOCK
+
+    @cached_property
+    def needed(self) -> int | None:
+        """Bytes that one request of max_model_len needs: printed, or the pool over the concurrency that it gives."""
+        printed = self.view.bytes("kv_cache.needed", self.rank)
+        if printed is not None:
+            return printed
+        if self.pool is None or self.pool <= 0:
+            return None
+        concurrency, at = self.view.number("concurrency.max", self.rank), self.view.number("concurrency.at_tokens", self.rank)
+        if concurrency and at and (self.max_len is None or int(at) == self.max_len) and concurrency >= 0.05:
+            return round(self.pool / concurrency)
+        if self.view.generation == "v0" and self.tokens and self.max_len:
+            blocks = -(-self.max_len // self.block_size)
+            return round(self.pool * blocks / (self.tokens // self.block_size))
+        return None
+
+    @cached_property
+    def free0(self) -> int | None:
+        """Free memory at the engine's first snapshot."""
+        return self.view.bytes("device.free_at_start", self.rank)
+
+    @cached_property
+    def shortfall(self) -> Shortfall | None:
+        """What the failing line asked for and what was free; None where it does not say both."""
+        named = {fact.name: fact for fact in self.case.figures}
+        tried, free = named.get("oom.tried"), named.get("oom.free")
+        if tried is None or free is None or tried.bytes is None or free.bytes is None:
+            return None
+        return Shortfall(tried.bytes, free.bytes)
+
+    @cached_property
+    def eras(self) -> tuple[Era, ...]:
+        return eras(self.view)
+
+    @cached_property
+    def others(self) -> Others | None:
+        """What other processes do to the pool, where all possible eras agree."""
+        return common_others(self.eras)
+
+    @cached_property
+    def graphs_inside(self) -> bool | None:
+        """Whether the budget reserves the graphs; None where the possible versions differ."""
+        return graphs_inside(self.view)
+
+    @cached_property
+    def env(self) -> Mapping[str, str]:
+        return environment(self.view)
+
+    @cached_property
+    def kv_dtype(self) -> str:
+        """The KV dtype asked for; ``auto`` where nothing states one."""
+        value = self.setting("--kv-cache-dtype")
+        return str(value) if value is not None else "auto"
+
+    @cached_property
+    def hybrid(self) -> bool:
+        """Whether the log shows a pool that does not grow in proportion to the length (Mamba, sliding window, several groups)."""
+        if self.view.fact("mamba.blocks") is not None:
+            return True
+        patterns = {fact.pattern or "" for fact in self.view.facts} | set(self.view.attempt.event_counts)
+        if any("mamba" in name or "hybrid" in name or "sliding" in name for name in patterns):
+            return True
+        tokens, concurrency = self.view.number("kv_cache.tokens"), self.view.number("concurrency.max")
+        at = self.view.number("concurrency.at_tokens")
+        if tokens and concurrency and at:
+            return abs(tokens / at - concurrency) > 0.02 * concurrency + 0.02
+        estimated = self.view.number("kv_cache.estimated_max_len")
+        if estimated and self.pool and self.needed and self.max_len:
+            linear = self.pool / self.needed * self.max_len
+            return abs(linear - estimated) > 0.03 * linear + 2 * self.block_size
+        return False
+
+    # --- ledgers after a change --------------------------------------------------------------------------------------------------
+
+    def with_budget(self, utilization: float) -> Ledger | None:
+        """The ledger at another utilization: budget and pool move, everything else stays as measured. None without total and pool."""
+        if self.ledger is None or self.total is None or self.budget is None or self.pool is None:
+            return None
+        budget = budget_bytes(self.total, utilization)
+        pool = self.pool + budget - self.budget
+        formula = spell("total × {u} = {t} × {u}", t=self.total, u=utilization)
+        return self.replaced(
+            LedgerLine("budget", budget, Basis.DERIVED, formula=formula),
+            LedgerLine("kv_cache", pool, Basis.DERIVED, formula="budget − everything else of it, as measured"),
+        )
+
+    def with_pool(self, size: int, formula: str) -> Ledger | None:
+        """The ledger with the pool set to ``size``."""
+        return self.replaced(LedgerLine("kv_cache", size, Basis.DERIVED, formula=formula), without=("budget",))
+
+    def replaced(self, *lines: LedgerLine, without: tuple[str, ...] = ()) -> Ledger | None:
+        """The plan's lines with some of them replaced. The card's lines of the failure are left out: they are not those of the next start."""
+        if self.ledger is None:
+            return None
+        kept = {line.name: line for line in self.ledger.lines if line.name in PLAN_LINES and line.name not in without}
+        kept |= {line.name: line for line in lines}
+        return Ledger(self.ledger.attempt, self.ledger.gpu, self.ledger.rank, "predicted", ordered(kept.values()))
+
+    def fits(self, ledger: Ledger | None) -> bool:
+        """Whether the predicted plan holds: a pool above zero that takes one request where that is known, inside the budget and the card."""
+        if ledger is None:
+            return False
+        pool, budget, total = ledger.get("kv_cache"), ledger.get("budget"), ledger.get("total")
+        if pool is None or pool <= 0 or (self.needed is not None and pool < self.needed):
+            return False
+        return budget is None or total is None or budget <= total
+
+    def last_fact(self, name: str) -> Fact | None:
+        """The latest fact of a name for the deciding rank."""
+        return self.view.fact(name, self.rank)
+
+
+PLAN_LINES = frozenset(
+    {
+        "total",
+        "budget",
+        "weights",
+        "draft_weights",
+        "kv_cache",
+        "state_cache",
+        "non_torch",
+        "activation_peak",
+        "cuda_graphs_reserved",
+        "cuda_graphs",
+    }
+)

@@ -1,0 +1,66 @@
+"""Fixes of the weights: spread over more GPUs, or a smaller format."""
+
+from __future__ import annotations
+
+from analyzer.engines.computed import Computed
+from analyzer.engines.vllm.fixes.plan import Plan
+from analyzer.engines.vllm.pool import weights_estimate
+from analyzer.model import FlagChange, Text
+from analyzer.model.units import GIB, human
+
+FLAG = "--tensor-parallel-size"
+#: Weights beyond this part of a card leave nothing for a pool and a step.
+ROOM = 0.8
+LARGEST = 8
+
+
+def tensor_parallel(plan: Plan) -> Computed | None:
+    """The next degree at which a rank's share of the weights leaves room on the card. What the share is, is estimated from the shape."""
+    before = plan.tensor_parallel
+    whole = _weights(plan)
+    to = before * 2
+    while whole is not None and plan.total is not None and whole / to > ROOM * plan.total and to < LARGEST:
+        to *= 2
+    if whole is None or to > LARGEST or (plan.total is not None and whole / to > ROOM * plan.total):
+        return None
+    heads = plan.view.number("model.attention_heads")
+    if heads and int(heads) % to:
+        return None
+    values: dict[str, str | Text] = {"before": str(before), "to": str(to), "weights_each": human(whole / to)}
+    return Computed((FlagChange(FLAG, plan.whole(FLAG), to),), values, verified=False)
+
+
+def quantized_weights(plan: Plan) -> Computed | None:
+    """A quantized checkpoint. Only said where the weights are large beside the card and not quantized yet."""
+    whole = _weights(plan)
+    total = plan.total
+    if whole is None or total is None or plan.setting("--quantization") not in (None, "None") or plan.case.quantized:
+        return None
+    share = whole / plan.tensor_parallel
+    if share < 0.5 * total:
+        return None
+    return Computed((), {"weights": human(share), "total": human(total)}, verified=False)
+
+
+def cpu_offload(plan: Plan) -> Computed | None:
+    """Weights in host memory: what the card lacks beside them, in whole GiB and two more for the rest. Needs the weights and the card."""
+    whole, total = _weights(plan), plan.total
+    flag = plan.spelled("--cpu-offload-gb")
+    if whole is None or total is None or flag is None:
+        return None
+    missing = whole / plan.tensor_parallel - 0.85 * total
+    if missing <= 0:
+        return None
+    to = int(missing // GIB) + 2
+    host = plan.view.bytes("host.available") or plan.view.bytes("host.total")
+    if host is not None and to * GIB * plan.tensor_parallel > host:
+        return None
+    return Computed((FlagChange(flag, plan.whole(flag), to),), {"flag": flag, "to": str(to), "size": human(to * GIB)}, verified=False)
+
+
+def _weights(plan: Plan) -> int | None:
+    """Bytes of all weights: measured on this rank times the ranks, else estimated from the model's shape."""
+    measured = plan.view.bytes("weights", plan.rank)
+    if measured is not None:
+        return measured * plan.tensor_parallel
+    return weights_estimate(plan.view)
