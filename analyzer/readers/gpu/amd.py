@@ -12,7 +12,8 @@ from analyzer.readers.gpu.cells import amount, mebibytes, whole
 from analyzer.readers.gpu.strip import bare
 
 ANCHORS: tuple[str, ...] = (
-    "VRAM%", "VRAM Total Memory (B)", "VRAM Total Used Memory (B)", "VRAM_USAGE", "VRAM_USED", "VRAM_MEM", "TOTAL_VRAM", "USED_VRAM", "VRAM USED",
+    "VRAM%", "VRAM Total Memory (B)", "VRAM Total Used Memory (B)", "VRAM_USAGE", "VRAM_USED", "VRAM_MEM", "TOTAL_VRAM",
+    "USED_VRAM", "VRAM USED",
 )  # fmt: skip
 
 _BYTES = re.compile(r"\s*GPU\[(?P<index>\d{1,3})\]\s*:\s*VRAM Total (?P<used>Used )?Memory \(B\):\s*(?P<size>\d{1,18})\s*$")

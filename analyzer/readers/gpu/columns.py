@@ -45,7 +45,7 @@ def cells(text: str, separator: str = ",") -> list[str]:
 
 def header(text: str) -> list[str] | None:
     """The columns that a header line names, aliases resolved; None where the line is no header."""
-    if len(text) > 8192 or not text.strip()[:1].isalpha() and not text.strip().startswith('"'):
+    if len(text) > 8192 or not (text.strip()[:1].isalpha() or text.strip().startswith('"')):
         return None
     parts = cells(text, "\t" if "\t" in text and "," not in text else ",")
     names = [match for match in map(_FIELD.match, parts) if match is not None]
@@ -53,7 +53,9 @@ def header(text: str) -> list[str] | None:
         return None
     columns = [canonical(match["name"]) for match in names]
     known = [column for column in columns if column in KNOWN]
-    telling = len(known) == len(columns) >= 3 or any(match["unit"] for match in names) or any("." in column or "_" in column for column in known)
+    telling = (
+        len(known) == len(columns) >= 3 or any(match["unit"] for match in names) or any("." in column or "_" in column for column in known)
+    )
     enough = len(known) >= 2 or (len(known) == 1 and len(columns) == 1)
     return columns if enough and telling else None
 

@@ -10,7 +10,8 @@ from analyzer.readers.gpu.strip import bare
 
 ANCHORS: tuple[str, ...] = (
     "NVIDIA-SMI has failed", "Failed to initialize NVML", "No devices were found", "Unable to determine the device handle",
-    "NVIDIA-SMI couldn't find", "NVIDIA-SMI couldn’t find", "Mismatch in versions between nvidia-smi and NVML", "is not a valid field to query",
+    "NVIDIA-SMI couldn't find", "NVIDIA-SMI couldn’t find", "Mismatch in versions between nvidia-smi and NVML",
+    "is not a valid field to query",
     "GPU access blocked by the operating system", "GPU is lost",
 )  # fmt: skip
 

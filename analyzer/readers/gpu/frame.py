@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from analyzer.readers.gpu import rows
 from analyzer.readers.gpu.strip import bars
@@ -15,8 +16,8 @@ WATCH = re.compile(r"\s*Every\s+[\d.,]+s:")
 _RULE = re.compile(r"[|+]?[-=+|\s]{8,}[|+]?$")
 _RULE_REST = re.compile(r"[-=][-=+|]*[|+]?$|[|+]$")
 _HEAD = re.compile(
-    r"Persistence-M|Bus-Id|Pwr:Usage|Memory-Usage|MIG M\.|Driver-Model|TCC/WDDM|MIG devices:|Processes:|Process name|No running processes found"
-    r"|No MIG devices found|GPU-Util|^\s*ID\s+ID\b|BAR1-Usage|^\s*GPU\s+(?:GI|PID|Name)\b|Compute M\.|CUDA (?:UMD )?Version"
+    r"Persistence-M|Bus-Id|Pwr:Usage|Memory-Usage|MIG M\.|Driver-Model|TCC/WDDM|MIG devices:|Processes:|Process name"
+    r"|No running processes found|No MIG devices found|GPU-Util|^\s*ID\s+ID\b|BAR1-Usage|^\s*GPU\s+(?:GI|PID|Name)\b|Compute M\.|CUDA (?:UMD )?Version"
 )
 #: Lines that are not of a table may stand inside one (two log lines between its parts); more end it.
 _TOLERATED = 2
@@ -115,7 +116,7 @@ class _Prefix:
         text = bars(seed)
         bar = text.find("|")
         banner = BANNER.search(text)
-        cut = bar if 0 <= bar and (banner is None or bar < banner.start()) else banner.start() if banner else 0
+        cut = bar if bar >= 0 and (banner is None or bar < banner.start()) else banner.start() if banner else 0
         head = text[:cut]
         known = head.strip() and len(head) <= 80 and not rows.looks_like_row(text.replace("|", " ")) and not _HEAD.search(head)
         self._shape = _shape(head) if known else None
@@ -171,7 +172,7 @@ def _widths(texts: Sequence[Text]) -> tuple[int, int]:
             rests = _rests(texts, place + 1, len(line))
             if rests and (line[-1] not in ("|", "+") or rests[0][0] in "-="):
                 return len(line), len(line) + sum(map(len, rests))
-    broken = [text.text for text, following in zip(texts, texts[1:], strict=False) if _broken(text.text, following.text)]
+    broken = [text.text for text, following in pairwise(texts) if _broken(text.text, following.text)]
     return (max(map(len, broken)), 0) if len(broken) >= 2 else (0, 0)
 
 

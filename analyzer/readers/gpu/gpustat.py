@@ -16,10 +16,14 @@ _CARD = re.compile(
     r"\s*\[(?P<index>\d{1,3})\]\s+(?P<name>\S[^|]{0,80}?)\s*\|\s*(?P<temperature>\d{1,3}|\?\?)\s?['°’]C\s?,?(?P<middle>[^|]{0,120})"
     r"\|\s*(?P<used>\d{1,9}|\?\?)\s*/\s*(?P<total>\d{1,9}|\?\?)\s*MB\s*(?:\|(?P<processes>.*))?$"
 )
-_HEAD = re.compile(r"\s*\S{1,100}\s+(?P<time>(?:[A-Z][a-z]{2}\s+)?[A-Z][a-z]{2}\s+\d{1,2}\s+\d\d:\d\d:\d\d\s+\d{4})(?:\s+(?P<driver>\d{3}[\d.]*))?\s*$")
+_HEAD = re.compile(
+    r"\s*\S{1,100}\s+(?P<time>(?:[A-Z][a-z]{2}\s+)?[A-Z][a-z]{2}\s+\d{1,2}\s+\d\d:\d\d:\d\d\s+\d{4})(?:\s+(?P<driver>\d{3}[\d.]*))?\s*$"
+)
 _SHARE = re.compile(r"(?<![ED]:)(?<!\d)\s(\d{1,3}|\?\?)\s?%")
 _POWER = re.compile(r"(\d{1,5})\s?/\s?(\d{1,5})\s?W")
-_PROCESS = re.compile(r"(?P<owner>[^\s:/()]{1,64})(?::(?P<command>[^\s()]{1,128}?))?(?:/(?P<pid>\d{1,10}))?\((?P<used>\d{1,9}|\?|\?\?|None)M\)(?=\s|,|$)")
+_PROCESS = re.compile(
+    r"(?P<owner>[^\s:/()]{1,64})(?::(?P<command>[^\s()]{1,128}?))?(?:/(?P<pid>\d{1,10}))?\((?P<used>\d{1,9}|\?|\?\?|None)M\)(?=\s|,|$)"
+)
 
 
 def read(page: Page) -> list[Reading]:

@@ -20,12 +20,15 @@ from analyzer.readers.gpu.strip import bare
 
 ANCHORS: tuple[str, ...] = (
     "memory.total", "memory.used", "memory.free", "utilization.gpu", "used_gpu_memory", "used_memory", "temperature.gpu", "gpu_uuid",
-    "pci.bus_id", "gpu_bus_id", "power.draw", "driver_version", "index, name", "index, uuid", "name, uuid", "--query-gpu", "--query-compute-apps",
+    "pci.bus_id", "gpu_bus_id", "power.draw", "driver_version", "index, name", "index, uuid", "name, uuid",
+    "--query-gpu", "--query-compute-apps",
     " MiB, ", ", NVIDIA ", ", Tesla ", ", Quadro ", ", GRID ", ", GeForce ",
 )  # fmt: skip
 
 #: What a line must hold to be looked at; the rest of a page costs nothing.
-_CANDIDATE = re.compile(r"memory|utiliz|index|name|uuid|\bpid\b|driver_v|temperature|MiB|NVIDIA|Tesla|Quadro|GRID|GeForce|GPU-|MIG-|power\.")
+_CANDIDATE = re.compile(
+    r"memory|utiliz|index|name|uuid|\bpid\b|driver_v|temperature|MiB|NVIDIA|Tesla|Quadro|GRID|GeForce|GPU-|MIG-|power\."
+)
 _COMMAND = re.compile(r"nvidia-smi\b.{0,400}--query-(?P<what>gpu|compute-apps)[= ]\s?[\"']?(?P<columns>[A-Za-z0-9_.,]+)")
 _NAMED = re.compile(r"(?:NVIDIA|Tesla|Quadro|GRID|GeForce|A10|A100|H100|H200|L4|L40)\b")
 _UUID = re.compile(r"(?:GPU|MIG)-[0-9a-fA-F-]{8,}")
@@ -128,7 +131,7 @@ def _shapes(parts: Sequence[str]) -> list[str] | None:
     if _is_compute_app(parts, columns):
         return [*(["uuid"] if columns[0] == "uuid" else []), "pid", "process_name", "used_gpu_memory"]
     identified = {"index", "uuid", "pci.bus_id"}.intersection(columns)
-    if not identified or "name" not in columns and "uuid" not in columns and "pci.bus_id" not in columns:
+    if not identified or not {"name", "uuid", "pci.bus_id"}.intersection(columns):
         return _sized(parts, columns)
     figures = [part for part, column in zip(parts, columns, strict=True) if column.startswith("unknown")]
     return columns if len(parts) >= 2 and all(_is_value(figure) for figure in figures) else None
@@ -138,7 +141,10 @@ _BY_SHAPE = (("uuid", _UUID), ("pci.bus_id", _BUS), ("driver_version", _DRIVER),
 
 
 def _is_value(text: str) -> bool:
-    return word(text) is not None or re.fullmatch(r"[\d.]+\s?(?:MiB|%|W|MHz|C)?|P\d+|Enabled|Disabled|Default|Active|Not Active", text) is not None
+    return (
+        word(text) is not None
+        or re.fullmatch(r"[\d.]+\s?(?:MiB|%|W|MHz|C)?|P\d+|Enabled|Disabled|Default|Active|Not Active", text) is not None
+    )
 
 
 def _sized(parts: Sequence[str], columns: list[str]) -> list[str] | None:

@@ -123,8 +123,8 @@ def _gpu(dump: Dump, element: Element, begin: int) -> None:
         _mig(dump, gpu, device, begin)
     processes = element.find("processes")
     snapshot.process_table = snapshot.process_table or (True if processes is not None else None)
-    for process in _children(element, "processes", "process_info"):
-        _process(dump, gpu, process, begin)
+    for info in _children(element, "processes", "process_info"):
+        _process(dump, gpu, info, begin)
 
 
 def _children(element: Element, block: str, tag: str) -> list[Element]:

@@ -18,7 +18,8 @@ ANCHORS: tuple[str, ...] = (
 _KINDS = {"nvidia-smi": "nvidia-smi", "nvidia-smi vgpu": "nvidia-smi-vgpu", "nvitop": "nvitop"}
 
 _SEED = re.compile(
-    rf"(?:NVIDIA-SMI|NVITOP)\s+v?\d|Persistence-M|Bus-Id|{rows.BUS}\s+(?:On|Off|N/A)\b|M[iIlL1]?B\s{{0,3}}/\s{{0,8}}\d|GPU\s.{{0,60}}PID\s+Type\s+Process name"
+    rf"(?:NVIDIA-SMI|NVITOP)\s+v?\d|Persistence-M|Bus-Id|{rows.BUS}\s+(?:On|Off|N/A)\b|M[iIlL1]?B\s{{0,3}}/\s{{0,8}}\d"
+    r"|GPU\s.{0,60}PID\s+Type\s+Process name"
 )
 _DRIVER = re.compile(r"(?<!CUDA )(?:Driver|KMD)\s*Version\s*:?\s*(?P<value>\d[\d.]*|N/A|Not Found|ERR!)")
 _CUDA = re.compile(r"CUDA\s*(?:UMD\s*|Driver\s*)?Version\s*:?\s*(?P<value>\d[\d.]*|N/A|Not Found|ERR!)")
@@ -72,12 +73,8 @@ def _split(texts: Sequence[Text]) -> list[tuple[str | None, list[Text]]]:
         banner = BANNER.search(text.text) is not None
         gpu = None if banner else rows.first(text.plain)
         key = None if gpu is None else f"{gpu.index} {gpu.bus_id}"
-        if (
-            banner
-            and (bannered or seen)
-            or key in seen
-            or (seen and date is not None and not bannered and gpu is None and "Bus-Id" in text.text)
-        ):
+        header_again = bool(seen) and date is not None and not bannered and gpu is None and "Bus-Id" in text.text
+        if (banner and (bannered or seen)) or key in seen or header_again:
             rule = current.pop() if current and not current[-1].blank and _RULE.match(current[-1].text) and key not in seen else None
             parts.append((time, current))
             current, seen, bannered, time = [rule] if rule else [], set(), False, None

@@ -6,8 +6,8 @@ from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
-from xml.sax import SAXException  # noqa: S406 - only the exception; parsing is defusedxml's
-from xml.sax.handler import ContentHandler  # noqa: S406 - the base class of the handler
+from xml.sax import SAXException
+from xml.sax.handler import ContentHandler
 
 from defusedxml.common import DefusedXmlException
 from defusedxml.expatreader import create_parser
