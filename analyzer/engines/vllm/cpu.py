@@ -30,7 +30,7 @@ def kv_space(where: Where, asked: int | None = None, *, node_total: int | None =
 
 
 def kv_auto(node_total: int, utilization: float, consumed: int) -> int:
-    """Bytes of the pool from 0.20.0 on where none is set: ``ceil(node × utilization) − resident memory of the process``; may be negative."""
+    """Bytes of the pool from 0.20.0 on where none is set: ``ceil(node × utilization) − resident memory``; may be negative."""
     return budget_bytes(node_total, utilization, up=True) - consumed
 
 

@@ -108,7 +108,10 @@ def chunked_prefill(where: Where, generation: Generation | None, max_model_len: 
 
 
 def prefix_caching(where: Where, generation: Generation | None) -> bool | None:
-    """Whether finished blocks are kept for the next request with the same beginning when nothing is said: in V1, not in V0."""
+    """Whether finished blocks are kept for the next request with the same beginning when nothing is said: in V1, not in V0.
+
+    For models that generate and keep keys and values only; models with states differ by version.
+    """
     if generation == "v0" or _in(where, "<0.6.4"):
         return False
     if generation == "v1" and _in(where, ">=0.6.5"):
@@ -124,7 +127,7 @@ def block_size(backend: str | None = None, *, state_layers: bool = False) -> int
 
 
 def swap_space(where: Where) -> int | None:
-    """Bytes of host memory per GPU that --swap-space takes when it is not given: 4 GiB (V0 uses it); 0 where the option is gone (0.18.0+)."""
+    """Bytes of host memory per GPU of --swap-space when it is not given: 4 GiB (V0 uses it); 0 where the option is gone (0.18.0+)."""
     found = flags.default("--swap-space", where)
     if found is not None and isinstance(found.value, (int, float)):
         return int(found.value * GIB)

@@ -88,13 +88,15 @@ def place(
     *,
     env: Mapping[str, str] | None = None,
     runner: Runner | None = None,
+    architecture: str | None = None,
     eager: bool = False,
     platform: str = "cuda",
 ) -> Place | None:
     """Where the graphs of this run lie; None where version, runner or platform leave it open.
 
-    ``runner`` None: unknown (see runner_of). ``eager``: --enforce-eager, cudagraph_mode NONE, or a line that says so. ``platform``:
-    ``cuda``, ``rocm`` or another; only CUDA estimates throughout, ROCm not before 0.26.0.
+    ``runner``: what a line says of it; None: taken from ``architecture`` and ``env`` as far as they tell (runner_of). ``eager``:
+    --enforce-eager, cudagraph_mode NONE, or a line that says so. ``platform``: ``cuda``, ``rocm`` or another; only CUDA estimates
+    throughout, ROCm not before 0.26.0.
     """
     if eager:
         return Place.NONE
@@ -107,6 +109,7 @@ def place(
     if platform != "cuda":
         return Place.OUTSIDE if platform != "rocm" or not as_range(where) & Range.parse(">=0.26.0") else None
     span = as_range(where)
+    runner = runner or runner_of(where, architecture, env)
     v2_counts = not span & _V2_ESTIMATES_NOTHING
     if runner == "v2" and not v2_counts:
         return Place.OUTSIDE if not span & Range.parse(">=0.29.0") else None
@@ -129,7 +132,7 @@ def mode_estimate(first_capture: int, graphs: int, per_graph: int) -> int:
 
 
 def estimate(modes: Iterable[tuple[int, int, int]], encoder: int = 0) -> int:
-    """The V1 runner's whole estimate: the largest first capture (modes share a pool) and what every mode adds to its own, plus the encoder's.
+    """The V1 runner's whole estimate: the largest first capture (modes share a pool), what every mode adds to its own, the encoder's.
 
     ``modes``: (first capture, number of graphs, bytes per further graph). ``encoder`` is printed apart from 0.23.0 on.
     """

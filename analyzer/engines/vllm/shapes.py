@@ -147,17 +147,17 @@ def _shape(name: str) -> Shape:
         layers=row["layers"],
         kv_layers=row.get("kv_layers", row["layers"]),
         kv_heads=row["kv_heads"],
-        head_dim=row["head_dim"],
-        attention_heads=row["attention_heads"],
+        head_dim=row.get("head_dim") or latent or 0,
+        attention_heads=row.get("attention_heads"),
         latent=latent,
         window=row.get("window"),
         window_layers=row.get("window_layers", 0),
         chunked=row.get("chunked", False),
         windows_known=not row.get("incomplete", False),
-        dtype=row["dtype"],
-        hidden_size=row["hidden_size"],
-        vocab_size=row["vocab_size"],
-        tied_embeddings=row["tied_embeddings"],
+        dtype=row.get("dtype"),
+        hidden_size=row.get("hidden_size"),
+        vocab_size=row.get("vocab_size"),
+        tied_embeddings=row.get("tied_embeddings"),
         max_position_embeddings=row.get("max_position_embeddings"),
         params_total=row.get("params_total"),
         experts=row.get("num_experts"),
@@ -169,7 +169,7 @@ def _shape(name: str) -> Shape:
 def _whole(config: Mapping[str, Any], *names: str) -> int | None:
     for name in names:
         value = config.get(name)
-        if isinstance(value, int) and not isinstance(value, bool):
+        if isinstance(value, int) and not isinstance(value, bool) and value > 0:
             return value
     return None
 
