@@ -61,7 +61,6 @@ class Settings(BaseSettings):
 
     patterns: _Paths = ()  # folders of own patterns, beside the library
     lang: str = "en"  # for whoever does not say
-    sentry_dsn: SecretStr | None = None
     slack_bot_token: SecretStr | None = None
     slack_signing_secret: SecretStr | None = None
     slack_app_token: SecretStr | None = None

@@ -1,0 +1,171 @@
+"""The whole of an upload: read the body, analyse, store, answer. Nothing is left behind where a step fails."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from analyzer.intake.errors import IntakeError
+from analyzer.store import repository
+from analyzer.store.repository import StaleError
+from analyzer.store.secrets import new_id, new_token, token_hash
+from analyzer.store.values import KeptInput, NewAnalysis, StoredAnalysis
+from analyzer.web import multipart
+from analyzer.web.answers import Stored
+from analyzer.web.body import Body
+from analyzer.web.encodings import Encoding
+from analyzer.web.guard import address
+from analyzer.web.problems import CODES, Problem
+from analyzer.web.service import Service, service
+from analyzer.web.upload import Outcome, Upload, clean_name
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from starlette.requests import Request
+
+#: How often an addition is tried again when another one was faster.
+_TRIES = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Received:
+    """An analysed upload. ``stored`` and ``token`` are None where it was not to be kept; ``fields``: of a form."""
+
+    outcome: Outcome
+    stored: Stored | None
+    token: str | None
+    fields: dict[str, str]
+
+
+def known(error: IntakeError) -> Problem:
+    """An input's error as an answer."""
+    return Problem(error.code if error.code in CODES else "malformed_input", str(error))
+
+
+async def receive_new(request: Request, name: str, *, forms: bool, keep: bool = True) -> Received:
+    """Analyse a request's body as a new analysis. ``forms``: multipart/form-data is taken apart. Raises Problem."""
+    here = service(request)
+    outcome, fields = await _read(request, here, name, forms=forms, keep=keep)
+    if not keep:
+        return Received(outcome, None, None, fields)
+    identifier, token, created = new_id(), new_token(), _now()
+    await here.store(repository.create, here.database, NewAnalysis(identifier, created, token_hash(token), outcome.report, outcome.inputs))
+    return Received(outcome, Stored(identifier, created), token, fields)
+
+
+async def receive_more(request: Request, analysis: StoredAnalysis, name: str) -> Received:
+    """Add a request's body to an analysis, and analyse everything again. Raises Problem."""
+    here = service(request)
+    earlier = await here.store(repository.inputs, here.database, analysis.id)
+    outcome, fields = await _read(request, here, name, forms=True, keep=True, earlier=earlier)
+    added = outcome.inputs
+    for _ in range(_TRIES):
+        try:
+            await here.store(repository.replace, here.database, analysis.id, analysis.revision, outcome.report, added, _now())
+        except StaleError:
+            again = await here.store(repository.get, here.database, analysis.id)
+            if again is None:
+                raise Problem("not_found", "this analysis has been deleted meanwhile") from None
+            analysis = again
+            earlier = await here.store(repository.inputs, here.database, analysis.id)
+            outcome = await here.work(_anew, here, [*earlier, *added])
+        else:
+            return Received(outcome, Stored(analysis.id, analysis.created), None, fields)
+    raise Problem("unavailable", "too many additions to this analysis at once; try again", {"Retry-After": "1"})
+
+
+def _anew(here: Service, inputs: list[KeptInput]) -> Outcome:
+    upload = Upload(here.settings, here.library)
+    try:
+        upload.replay(inputs)
+        return upload.finish()
+    except IntakeError as error:
+        raise known(error) from error
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
+
+
+async def _read(
+    request: Request, here: Service, name: str, *, forms: bool, keep: bool, earlier: list[KeptInput] | None = None
+) -> tuple[Outcome, dict[str, str]]:
+    body = Body(request, here.settings, here.pipes)
+    mark = multipart.boundary(request.headers.get("content-type", "")) if forms else None
+    encoding = Encoding(request.headers.get("content-encoding", ""), here.settings.limits)
+    with _counted(request, here, body):
+        upload = await here.work(Upload, here.settings, here.library, encoded=bool(encoding) or mark is not None, keep=keep)
+        try:
+            if earlier:
+                await here.work(upload.replay, earlier)
+            if mark is None:
+                fields = await _take_raw(here, body, encoding, upload, name)
+            else:
+                fields = await _take_form(here, body, encoding, upload, mark)
+            start = time.monotonic()
+            outcome = await here.work(upload.finish)
+        except IntakeError as error:
+            upload.discard()
+            raise known(error) from error
+        except BaseException:
+            upload.discard()
+            raise
+        here.metrics.seconds.observe(time.monotonic() - start)
+        here.metrics.analyses.labels(outcome.report.outcome.state.value).inc()
+    return outcome, fields
+
+
+@contextlib.contextmanager
+def _counted(request: Request, here: Service, body: Body) -> Iterator[None]:
+    who = address(request.scope)
+    if body.is_pipe:
+        here.pipes.enter(who)
+    here.metrics.uploads.inc()
+    try:
+        yield
+    finally:
+        here.metrics.uploads.dec()
+        if body.is_pipe:
+            here.pipes.leave(who)
+
+
+async def _take_raw(here: Service, body: Body, encoding: Encoding, upload: Upload, name: str) -> dict[str, str]:
+    incoming = upload.open(clean_name(name, "input"))
+
+    def feed(data: bytes) -> None:
+        for piece in encoding.feed(data):
+            upload.feed(incoming, piece)
+
+    async for piece in body.pieces():
+        here.metrics.upload_bytes.inc(len(piece))
+        await here.work(feed, piece)
+    if not body.truncated:
+        encoding.close()
+    await here.work(upload.close, incoming, truncated=body.truncated)
+    return {}
+
+
+async def _take_form(here: Service, body: Body, encoding: Encoding, upload: Upload, mark: bytes) -> dict[str, str]:
+    form = multipart.Form(mark, upload)
+
+    def feed(data: bytes) -> None:
+        for piece in encoding.feed(data):
+            form.feed(piece)
+
+    async for piece in body.pieces():
+        here.metrics.upload_bytes.inc(len(piece))
+        await here.work(feed, piece)
+    if body.truncated:
+        raise Problem("malformed_multipart", "the form ends in the middle; send it again")
+    encoding.close()
+    form.close()
+    return form.fields
+
+
+def default_name(request: Request, otherwise: str) -> str:
+    """The name of a raw body: ``?name=``, else ``otherwise``."""
+    return request.query_params.get("name") or otherwise

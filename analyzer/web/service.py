@@ -1,0 +1,74 @@
+"""What every request needs, made once: settings, database, library, worker threads, counters."""
+
+from __future__ import annotations
+
+import functools
+import os
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, ParamSpec, TypeVar
+
+import anyio
+from anyio import CapacityLimiter, to_thread
+
+from analyzer.patterns.runner import runner
+from analyzer.web import negotiate
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from starlette.requests import Request
+
+    from analyzer.patterns.model import Library
+    from analyzer.settings import Settings
+    from analyzer.store.database import Database
+    from analyzer.web.body import Pipes
+    from analyzer.web.metrics import Metrics
+
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
+
+#: Threads that wait for the database at the same time.
+DATABASE_THREADS = 32
+
+
+@dataclass
+class Service:
+    """The service behind the routes. ``workers`` bounds analyses at work at the same time, not uploads that are open."""
+
+    settings: Settings
+    database: Database
+    pipes: Pipes
+    metrics: Metrics
+    _workers: CapacityLimiter | None = field(default=None, init=False)
+    _waiters: CapacityLimiter | None = field(default=None, init=False)
+
+    @functools.cached_property
+    def library(self) -> Library:
+        """The pattern library in use. Raises LibraryError where a user's own patterns are wrong."""
+        from analyzer.readers import anchors
+
+        return runner(tuple(self.settings.patterns), anchors()).library
+
+    async def work(self, function: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:
+        """Run what needs the processor in a thread."""
+        if self._workers is None:
+            self._workers = CapacityLimiter(max(2, os.cpu_count() or 1))
+        return await to_thread.run_sync(functools.partial(function, *args, **kwargs), limiter=self._workers)
+
+    async def store(self, function: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:
+        """Run what waits for the database in a thread. Goes on when the request is gone: a commit is not torn."""
+        if self._waiters is None:
+            self._waiters = CapacityLimiter(DATABASE_THREADS)
+        with anyio.CancelScope(shield=True):
+            result = await to_thread.run_sync(functools.partial(function, *args, **kwargs), limiter=self._waiters)
+        return result  # noqa: RET504 — a scope may swallow, says its type
+
+    def language(self, request: Request) -> str:
+        """The language of an answer."""
+        return negotiate.language(request, self.settings.lang)
+
+
+def service(request: Request) -> Service:
+    """The service of the application that handles ``request``."""
+    found: Service = request.app.state.service
+    return found

@@ -1,0 +1,138 @@
+"""An upload: bytes into the analysis, redacted text aside for the store. Runs in worker threads, one call at a time."""
+
+from __future__ import annotations
+
+import re
+import time
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING
+
+from analyzer.analysis import Analysis, Sink
+from analyzer.intake.redact import Redactor, redact_lines
+from analyzer.store.keep import Keeper
+from analyzer.store.values import KeptInput
+from analyzer.web.problems import Problem
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from analyzer.model import Report
+    from analyzer.patterns.model import Library
+    from analyzer.settings import Settings
+
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
+_NAME_LENGTH = 200
+
+
+def clean_name(name: str, default: str) -> str:
+    """The name of an input as a sender gave it: a file's own name, without control characters; ``default`` where nothing is left."""
+    last = PurePosixPath(name.replace("\\", "/")).name
+    return _CONTROL.sub("", last).strip()[:_NAME_LENGTH] or default
+
+
+@dataclass(slots=True)
+class Incoming:
+    """One input that is being read."""
+
+    sink: Sink
+    keeper: Keeper | None
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """A finished upload: the report on everything, and the inputs that are to be stored."""
+
+    report: Report
+    inputs: tuple[KeptInput, ...]
+
+
+class Upload:
+    """All inputs of one request. Raises IntakeError for what cannot be read, Problem where it takes too much time."""
+
+    def __init__(self, settings: Settings, library: Library, *, encoded: bool = False, keep: bool = True) -> None:
+        """``encoded``: bytes come out of a Content-Encoding, so the limit of a body does not count here. ``keep``: texts are kept."""
+        limits = settings.limits
+        if encoded:
+            limits = replace(limits, max_body_bytes=limits.max_expanded_bytes)
+        self._settings = settings
+        self._analysis = Analysis(settings.patterns, limits)
+        self._redactor = Redactor(library.redactions)
+        self._keep = keep
+        self._earlier: list[KeptInput] = []
+        self._incoming: list[Incoming] = []
+        self._seconds = 0.0
+
+    def replay(self, stored: Sequence[KeptInput]) -> None:
+        """Read stored inputs first: what comes after them is analysed together with them."""
+        for kept in stored:
+            sink = self._analysis.open(kept.name)
+            for piece in kept.text.pieces():
+                text = piece.decode("utf-8", "replace")
+                self._redactor.prime(text)
+                self._analysis.redactor.prime(text)
+                with self._work():
+                    sink.feed(piece)
+            with self._work():
+                sink.close(truncated=kept.truncated)
+            self._earlier.append(kept)
+
+    def open(self, name: str) -> Incoming:
+        """Begin the next input."""
+        settings = self._settings
+        keeper = None
+        if self._keep:
+            keeper = Keeper(_cleaner(self._redactor), settings.stored_head_bytes, settings.stored_tail_bytes)
+        incoming = Incoming(self._analysis.open(name, keeper.feed if keeper else None), keeper)
+        self._incoming.append(incoming)
+        return incoming
+
+    def feed(self, incoming: Incoming, data: bytes) -> None:
+        """The next bytes of an input."""
+        with self._work():
+            incoming.sink.feed(data)
+
+    def close(self, incoming: Incoming, *, truncated: bool = False) -> None:
+        """An input is over."""
+        with self._work():
+            incoming.sink.close(truncated=truncated)
+
+    def finish(self) -> Outcome:
+        """The report. To be called once."""
+        with self._work():
+            report = self._analysis.report()
+        for info, kept in zip(report.inputs, self._earlier, strict=False):
+            info.bytes, info.skipped_bytes, info.truncated = kept.sent_bytes, kept.skipped_bytes, kept.truncated
+        inputs = []
+        for info, incoming in zip(report.inputs[len(self._earlier) :], self._incoming, strict=True):
+            if incoming.keeper is not None:
+                inputs.append(KeptInput(info.name, incoming.keeper.finish(), info.bytes, info.skipped_bytes, info.truncated))
+        return Outcome(report, tuple(inputs))
+
+    def discard(self) -> None:
+        """Forget what was kept."""
+        for incoming in self._incoming:
+            if incoming.keeper is not None:
+                incoming.keeper.discard()
+
+    @contextmanager
+    def _work(self) -> Iterator[None]:
+        start = time.thread_time()
+        yield
+        self._seconds += time.thread_time() - start
+        if self._seconds > self._settings.analysis_cpu_seconds:
+            limit = f"{self._settings.analysis_cpu_seconds:g} s"
+            raise Problem("unavailable", f"reading this takes more than {limit} of processor time; send the head and the tail of the log")
+
+
+def _cleaner(redactor: Redactor) -> Callable[[str], str]:
+    """``redactor`` for the blocks of one input: what runs over a block's end (a private key) is still seen."""
+    waiting: list[str] = []
+    clean = redact_lines(redactor, iter(waiting.pop, None))
+
+    def one(text: str) -> str:
+        waiting.append(text)
+        return next(clean)
+
+    return one
