@@ -1,4 +1,4 @@
-"""vLLM's command line options and environment variables by version, from flags.json (made by tools/vllm_flags.py).
+"""vLLM's command line options and environment variables by version, from the table in flag_table.py.
 
 ``where`` is a version, a range or None (all versions). A version between two that were read (development builds, the few releases
 that were not available) is answered for by both neighbours; one newer than the last by the last.
@@ -6,21 +6,18 @@ that were not available) is answered for by both neighbours; one newer than the 
 
 from __future__ import annotations
 
-import json
 from bisect import bisect_left
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from analyzer.engines.vllm.flag_table import accepted_by, data, position, resolve, stretches_of_spellings, value_at, versions
 from analyzer.model.text import Text
 from analyzer.model.versions import base
 
 if TYPE_CHECKING:
     from analyzer.engines.vllm.eras import Where
-
-_DATA = Path(__file__).with_name("flags.json")
 
 
 class Kind(StrEnum):
@@ -69,52 +66,6 @@ class Default:
     computed: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class _Accepted:
-    """Spelling to option (its canonical name and whether it negates it) in one version, and the long spellings in order."""
-
-    spellings: dict[str, tuple[str, bool]]
-    long: list[str]
-
-
-@cache
-def _table() -> dict[str, Any]:
-    table: dict[str, Any] = json.loads(_DATA.read_text(encoding="utf-8"))
-    return table
-
-
-def versions() -> tuple[str, ...]:
-    """The releases that were read, oldest first."""
-    return tuple(_table()["versions"])
-
-
-@cache
-def _keys() -> list[Any]:
-    return [base(version) for version in versions()]
-
-
-def _neighbours(version: str) -> tuple[str, ...]:
-    """The read release that ``version`` is, else those on both sides of it."""
-    wanted, keys, names = base(version), _keys(), versions()
-    place = bisect_left(keys, wanted)
-    if place < len(keys) and keys[place] == wanted:
-        return (names[place],)
-    return names[max(0, place - 1) : place + 1]
-
-
-def resolve(where: Where) -> tuple[str, ...]:
-    """The read releases that answer for ``where``, oldest first. ValueError for text that is no version."""
-    if where is None:
-        return versions()
-    if isinstance(where, str):
-        return _neighbours(where)
-    inside = {version for version in versions() if version in where}
-    for bound in (where.low, where.high):
-        if bound is not None and (not inside or len(_neighbours(bound)) > 1):
-            inside.update(_neighbours(bound))  # the bound is a release that was not read: it may be like the one on either side
-    return tuple(version for version in versions() if version in inside)
-
-
 def canonical(flag: str) -> str:
     """``flag`` as the table writes it, without value or key: ``--max_model_len=8`` is ``--max-model-len``, ``-O3`` is ``-O``."""
     name = flag.strip().split("=", 1)[0]
@@ -123,53 +74,14 @@ def canonical(flag: str) -> str:
     return "--" + name[2:].split(".", 1)[0].replace("_", "-")
 
 
-@cache
-def _place(version: str) -> int:
-    """Where a release that was read stands among them."""
-    return versions().index(version)
-
-
-@cache
-def _stretches() -> dict[str, list[tuple[int, int, str, bool]]]:
-    """For every spelling: first and last release that accepts it, the option it sets, whether it negates it."""
-    found: dict[str, list[tuple[int, int, str, bool]]] = {}
-    for name, facts in _table()["flags"].items():
-        if facts.get("never"):
-            continue
-        first, last = _place(facts["first"]), _place(facts["last"])
-        option = facts.get("alias_of", name)
-        found.setdefault(name, []).append((first, last, option, facts.get("negative", False)))
-        changes = sorted((_place(since), others) for since, others in facts.get("aliases", {}).items())
-        for index, (since, others) in enumerate(changes):
-            until = changes[index + 1][0] - 1 if index + 1 < len(changes) else last
-            for other in others:
-                if other != name:
-                    found.setdefault(other, []).append((since, until, option, False))
-        for kind in ("negation", "negation_alias"):
-            if kind in facts:
-                found.setdefault(facts[kind], []).append((_place(facts[f"{kind}_since"]), last, name, True))
-    return found
-
-
-@cache
-def _accepted(version: str) -> _Accepted:
-    place = _place(version)
-    spellings: dict[str, tuple[str, bool]] = {}
-    for spelling, stretches in _stretches().items():
-        for first, last, option, negative in stretches:
-            if first <= place <= last:
-                spellings.setdefault(spelling, (option, negative))
-    return _Accepted(spellings, sorted(spelling for spelling in spellings if spelling.startswith("--")))
-
-
 def _entry(flag: str) -> dict[str, Any] | None:
-    found: dict[str, Any] | None = _table()["flags"].get(flag)
+    found: dict[str, Any] | None = data()["flags"].get(flag)
     return found
 
 
 def _beginning(flag: str, version: str) -> tuple[str, ...]:
     """The long options that ``flag`` begins, as argparse completes them."""
-    long = _accepted(version).long
+    long = accepted_by(version).long
     place = bisect_left(long, flag)
     found = []
     while place < len(long) and long[place].startswith(flag):
@@ -180,12 +92,12 @@ def _beginning(flag: str, version: str) -> tuple[str, ...]:
 
 def exists(flag: str, where: Where) -> bool:
     """Whether every version of ``where`` accepts ``flag`` as it is written (aliases and negations count, abbreviations do not)."""
-    return all(canonical(flag) in _accepted(version).spellings for version in resolve(where))
+    return all(canonical(flag) in accepted_by(version).spellings for version in resolve(where))
 
 
 def exists_somewhere(flag: str, where: Where) -> bool:
     """Whether at least one version of ``where`` accepts ``flag`` as it is written."""
-    return any(canonical(flag) in _accepted(version).spellings for version in resolve(where))
+    return any(canonical(flag) in accepted_by(version).spellings for version in resolve(where))
 
 
 def option_of(flag: str, where: Where) -> tuple[str, bool] | None:
@@ -196,7 +108,7 @@ def option_of(flag: str, where: Where) -> tuple[str, bool] | None:
     name = canonical(flag)
     found: set[tuple[str, bool]] = set()
     for version in resolve(where):
-        spellings = _accepted(version).spellings
+        spellings = accepted_by(version).spellings
         if name in spellings:
             found.add(spellings[name])
         elif name.startswith("--") and len(begun := _beginning(name, version)) == 1:
@@ -226,12 +138,12 @@ def fate(flag: str, where: Where) -> Fate:
 
 @cache
 def _fate(name: str, version: str) -> Fate:
-    accepted = _accepted(version).spellings
+    accepted = accepted_by(version).spellings
     facts = _entry(name)
     since, until = _life(name)
     note = _note(facts)
     deprecated = facts.get("deprecated_in") if facts else None
-    if deprecated and _place(deprecated) > _place(version):
+    if deprecated and position(deprecated) > position(version):
         deprecated = None
     if name in accepted:
         return Fate(name, Kind.OK, since, until, deprecated, note=note)
@@ -245,7 +157,7 @@ def _fate(name: str, version: str) -> Fate:
         return Fate(name, Kind.NEVER, instead=instead, note=note)
     if since is None or until is None:
         return Fate(name, Kind.UNKNOWN)
-    if _place(version) < _place(since):
+    if position(version) < position(since):
         return Fate(name, Kind.NOT_YET, since, until, instead=instead, note=note)
     kind = Kind.RENAMED if spelled(name, version) else Kind.REMOVED
     return Fate(name, kind, since, until, deprecated, instead, note=note)
@@ -253,7 +165,7 @@ def _fate(name: str, version: str) -> Fate:
 
 def _life(name: str) -> tuple[str | None, str | None]:
     """First and last read release that accepts ``name`` (there may be a gap between); None, None for one that none accepts."""
-    stretches = _stretches().get(name)
+    stretches = stretches_of_spellings().get(name)
     if not stretches:
         return None, None
     return versions()[min(first for first, *_ in stretches)], versions()[max(last for _, last, *_ in stretches)]
@@ -266,12 +178,12 @@ def _note(facts: dict[str, Any] | None) -> Text | None:
 def _successor(name: str, version: str) -> str | None:
     facts = _entry(name)
     following = facts.get("replaced_by") if facts else None
-    return following if following and following in _accepted(version).spellings else None
+    return following if following and following in accepted_by(version).spellings else None
 
 
 def _negation(name: str, version: str) -> str | None:
     """Where ``name`` is a later way to switch an option off: the way of this version."""
-    options = {option for _, _, option, negative in _stretches().get(name, []) if negative}
+    options = {option for _, _, option, negative in stretches_of_spellings().get(name, []) if negative}
     return switched_off(options.pop(), version) if len(options) == 1 else None
 
 
@@ -280,7 +192,7 @@ def _same(name: str) -> tuple[str, ...]:
     """Every name that an option has had, this one first: what changed was the name alone."""
     names = [name]
     for current in names:
-        for old, facts in _table()["flags"].items():
+        for old, facts in data()["flags"].items():
             if facts.get("renamed"):
                 new = facts["replaced_by"]
                 names += [other for one, other in ((old, new), (new, old)) if one == current and other not in names]
@@ -297,7 +209,7 @@ def spelled(flag: str, where: Where) -> str | None:
 
 
 def _spelled(name: str, version: str) -> str | None:
-    spellings = _accepted(version).spellings
+    spellings = accepted_by(version).spellings
     if name in spellings:
         option, negative = spellings[name]
         return name if negative or option not in spellings else option
@@ -310,31 +222,22 @@ def switched_off(flag: str, where: Where) -> str | None:
     found = set()
     for version in resolve(where):
         negative = sorted(
-            (spelling for spelling, (option, off) in _accepted(version).spellings.items() if option == name and off),
+            (spelling for spelling, (option, off) in accepted_by(version).spellings.items() if option == name and off),
             key=lambda spelling: (not spelling.startswith("--no-"), spelling),
         )
         found.add(negative[0] if negative else None)
     return found.pop() if len(found) == 1 else None
 
 
-def _by_version(values: dict[str, Any], version: str) -> Any:
-    """The value in force at ``version`` out of a map that lists only changes."""
-    current = None
-    for since, value in values.items():
-        if _place(since) <= _place(version):
-            current = value
-    return current
-
-
 def _agreed(flag: str, key: str, where: Where) -> list[Any] | None:
     """The one value of ``key`` in all versions of ``where``, in a list as it may be None; None where they differ or lack the option."""
     found: list[Any] = []
     for version in resolve(where):
-        accepted = _accepted(version).spellings.get(canonical(flag))
+        accepted = accepted_by(version).spellings.get(canonical(flag))
         facts = _entry(accepted[0]) if accepted else None
         if facts is None or key not in facts:
             return None
-        value = _by_version(facts[key], version)
+        value = value_at(facts[key], version)
         if found and found[0] != value:
             return None
         found = [value]
@@ -384,7 +287,7 @@ def known(variable: str, where: Where = None) -> bool | None:
 
 
 def _known(variable: str, version: str) -> bool | None:
-    facts = _table()["env"].get(variable)
+    facts = data()["env"].get(variable)
     if facts is None:
         return False if base(version) >= base("0.4.2") else None
     if base(version) < base(facts["first"]):
@@ -396,7 +299,7 @@ def _known(variable: str, version: str) -> bool | None:
 
 def variable_fate(variable: str, where: Where) -> Fate:
     """As ``fate``, for an environment variable. One that is not read is ignored without a word, not rejected."""
-    facts = _table()["env"].get(variable)
+    facts = data()["env"].get(variable)
     if facts is None:
         return Fate(variable, Kind.UNKNOWN)
     kinds = []
@@ -417,10 +320,10 @@ def variable_fate(variable: str, where: Where) -> Fate:
 
 def variable_default(variable: str, where: Where) -> Default | None:
     """The value in force when the variable is not set; None where versions differ or do not read it."""
-    facts = _table()["env"].get(variable)
+    facts = data()["env"].get(variable)
     if facts is None or known(variable, where) is not True:
         return None
-    values = [_by_version(facts["default"], version) for version in resolve(where)]
+    values = [value_at(facts["default"], version) for version in resolve(where)]
     if any(value != values[0] for value in values):
         return None
     return Default(values[0], isinstance(values[0], str) and values[0].startswith("<"))

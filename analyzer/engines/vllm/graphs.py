@@ -25,6 +25,9 @@ V2_RUNNER = "VLLM_USE_V2_MODEL_RUNNER"
 _V2_ESTIMATES_NOTHING = Range.parse("<0.29.0")
 _V2_ON_REQUEST = Range.parse("<0.22.0")
 
+#: Releases that estimate on CUDA alone.
+_ROCM_ESTIMATES_NOTHING = Range.parse("<0.26.0")
+
 #: Architectures that run on the V2 model runner by default, from the release on.
 _V2_BY_DEFAULT: tuple[tuple[Range, frozenset[str]], ...] = (
     (Range.parse(">=0.22.0,<0.23.0"), frozenset({"Qwen3ForCausalLM"})),
@@ -95,8 +98,8 @@ def place(
     """Where the graphs of this run lie; None where version, runner or platform leave it open.
 
     ``runner``: what a line says of it; None: taken from ``architecture`` and ``env`` as far as they tell (runner_of). ``eager``:
-    --enforce-eager, cudagraph_mode NONE, or a line that says so. ``platform``: ``cuda``, ``rocm`` or another; only CUDA estimates
-    throughout, ROCm not before 0.26.0.
+    --enforce-eager, cudagraph_mode NONE, or a line that says so. ``platform``: ``cuda``, ``rocm`` (estimates from
+    0.26.0 on) or another (never does).
     """
     if eager:
         return Place.NONE
@@ -106,9 +109,11 @@ def place(
     asked = (env or {}).get(ESTIMATE)
     if asked == "0":
         return Place.OUTSIDE
-    if platform != "cuda":
-        return Place.OUTSIDE if platform != "rocm" or not as_range(where) & Range.parse(">=0.26.0") else None
     span = as_range(where)
+    if platform not in ("cuda", "rocm"):
+        return Place.OUTSIDE
+    if platform == "rocm" and span & _ROCM_ESTIMATES_NOTHING:
+        return None if span & Range.parse(">=0.26.0") else Place.OUTSIDE
     runner = runner or runner_of(where, architecture, env)
     v2_counts = not span & _V2_ESTIMATES_NOTHING
     if runner == "v2" and not v2_counts:

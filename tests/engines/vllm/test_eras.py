@@ -124,6 +124,9 @@ LEDGERS = [
     ("0.6.5", "v0", 95.13, 0.9, {"weights": 25.58, "non_torch": 1.59, "activation_peak": 5.77}, 52.67),
     ("0.10.2", "v0", 23.67, 0.7, {"weights": 6.10, "non_torch": 0.39, "activation_peak": 0.85}, 9.23),
     ("0.26.0", "v1", 79.11, 0.92, {"weights": 7.39, "non_torch": 0.6, "activation_peak": 1.54}, 63.25),
+    ("0.8.2", "v0", 15.6, 0.93, {"weights": 7.9, "non_torch": 0.65, "activation_peak": 1.74}, 4.22),
+    ("0.27.0", "v1", 15.55, 0.85, {"consumed": 6.36, "activation_peak": 1.65}, 5.2),
+    ("0.33.0", "v1", 39.47, 0.95, {"consumed": 22.16, "activation_peak": 3.63}, 11.71),
     ("0.6.6.post1", "v0", 23.64, 0.9, {"weights": 2.68, "non_torch": 0.27, "activation_peak": 1.42}, 16.91),
     ("0.7.3", "v0", 23.55, 0.95, {"weights": 15.63, "non_torch": 0.09, "activation_peak": 2.1}, 4.55),
 ]

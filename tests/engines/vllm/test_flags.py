@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analyzer.engines.vllm import flags
+from analyzer.engines.vllm import flag_table, flags
 from analyzer.engines.vllm.flags import Kind
 from analyzer.model.versions import Range, base
 
@@ -196,7 +196,7 @@ def test_environment_variables() -> None:
     assert flags.variable_fate(name, "0.9.0").kind is Kind.NOT_YET
 
 
-TABLE = flags._table()
+TABLE = flag_table.data()
 NAMES = sorted(TABLE["flags"])
 
 
@@ -219,7 +219,7 @@ def test_every_option_is_accepted_from_first_to_last_and_says_so(name: str) -> N
 def test_an_abbreviation_is_what_argparse_would_make_of_it(name: str, version: str, length: int) -> None:
     short = name[:length]
     found = flags.fate(short, version)
-    accepted = flags._accepted(version)
+    accepted = flag_table.accepted_by(version)
     begun = [long for long in accepted.long if long.startswith(short)]
     if short in accepted.spellings:
         assert found.kind is Kind.OK

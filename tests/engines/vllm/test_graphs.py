@@ -26,7 +26,8 @@ ON, OFF = {graphs.ESTIMATE: "1"}, {graphs.ESTIMATE: "0"}
         ("0.21.0", {"env": {graphs.V2_RUNNER: "1"}}, Place.OUTSIDE),
         ("0.20.0", {"eager": True}, Place.NONE),
         ("0.20.0", {"platform": "rocm"}, Place.OUTSIDE),
-        ("0.26.0", {"platform": "rocm"}, None),
+        ("0.26.0", {"platform": "rocm", "runner": "v1"}, Place.INSIDE),
+        (Range.parse(">=0.25.0,<0.27.0"), {"platform": "rocm", "runner": "v1"}, None),
         ("0.26.0", {"platform": "xpu"}, Place.OUTSIDE),
         ("0.22.0", {}, None),  # which runner it was decides
         ("0.22.0", {"runner": "v1"}, Place.INSIDE),
