@@ -249,7 +249,7 @@ def _kfd(page: Page, position: int) -> _Outcome:
         row = re.match(r"\s*(\d{1,10})\s+(\S.{0,100}?)\s+(\d{1,3})\s+(\d{1,18})\s+\d{1,18}\s+\S+\s*$", text)
         if row is None:
             return None if _FRAME.match(text) else False
-        dump.process(GpuProcess(None, int(row[1]), row[2], "C", mebibytes(row[4], "B")), index)
+        dump.process(GpuProcess(None, int(row[1]), row[2], "C", mebibytes(row[4], "B")), index, printed=(int(row[4]), "B"))
         return True
 
     _walk(dump, position + 1, take)

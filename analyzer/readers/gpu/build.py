@@ -37,8 +37,8 @@ class Dump:
         """One figure of a card, in the unit in which the line prints it."""
         self.facts.append(Fact(name, value, unit, self.page.source(index, text), gpu=gpu, time=self.snapshot.time))
 
-    def process(self, process: GpuProcess, index: int, text: str | None = None) -> None:
-        """Add a process, and its memory as a fact. Its name is redacted here."""
+    def process(self, process: GpuProcess, index: int, text: str | None = None, printed: tuple[Number, str] | None = None) -> None:
+        """Add a process, and its memory as a fact (``printed``: value and unit, where it is not MiB). Its name is redacted here."""
         if len(self.snapshot.processes) >= MAX_ROWS:
             return
         if process.name is not None:
@@ -51,7 +51,8 @@ class Dump:
         if process.used_mib is not None:
             source = self.page.source(index, text)
             gpu = process.gpu if isinstance(process.gpu, int) else None
-            self.facts.append(Fact("process.used", process.used_mib, "MiB", source, gpu=gpu, pid=process.pid, time=self.snapshot.time))
+            value, unit = printed or (process.used_mib, "MiB")
+            self.facts.append(Fact("process.used", value, unit, source, gpu=gpu, pid=process.pid, time=self.snapshot.time))
 
 
 def plausible(used: Number | None, total: Number | None) -> bool:

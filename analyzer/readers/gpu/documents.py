@@ -130,7 +130,7 @@ def _nvtop(page: Page, value: list[dict[str, Any]], first: int, last: int) -> Du
                     size = whole(_text(entry.get("gpu_mem_bytes_alloc")))
                     kind = {"compute": "C", "graphic": "G", "graphics": "G"}.get(_text(entry.get("kind")))
                     process = GpuProcess(place, whole(_text(entry.get("pid"))), _text(entry.get("cmdline")) or None, kind, _mib(size))
-                    dump.process(process, lines.next("pid", seen))
+                    dump.process(process, lines.next("gpu_mem_bytes_alloc", seen), printed=None if size is None else (size, "B"))
                     seen += 1
     return dump
 
@@ -159,7 +159,7 @@ def _gpustat(page: Page, value: dict[str, Any], first: int, last: int) -> Dump:
                 if isinstance(entry, dict):
                     size = whole(_text(entry.get("gpu_memory_usage")))
                     process = GpuProcess(gpu.index, whole(_text(entry.get("pid"))), _text(entry.get("command")) or None, None, size)
-                    dump.process(process, lines.next("pid", seen))
+                    dump.process(process, lines.next("gpu_memory_usage", seen))
                     seen += 1
     return dump
 

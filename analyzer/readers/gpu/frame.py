@@ -17,7 +17,8 @@ _RULE = re.compile(r"[|+]?[-=+|\s]{8,}[|+]?$")
 _RULE_REST = re.compile(r"[-=][-=+|]*[|+]?$|[|+]$")
 _HEAD = re.compile(
     r"Persistence-M|Bus-Id|Pwr:Usage|Memory-Usage|MIG M\.|Driver-Model|TCC/WDDM|MIG devices:|Processes:|Process name"
-    r"|No running processes found|No MIG devices found|GPU-Util|^\s*ID\s+ID\b|BAR1-Usage|^\s*GPU\s+(?:GI|PID|Name)\b|Compute M\.|CUDA (?:UMD )?Version"
+    r"|No running processes found|No MIG devices found|GPU-Util"
+    r"|^\s*ID\s+ID\b|BAR1-Usage|^\s*GPU\s+(?:GI|PID|Name)\b|Compute M\.|CUDA (?:UMD )?Version"
 )
 #: Lines that are not of a table may stand inside one (two log lines between its parts); more end it.
 _TOLERATED = 2

@@ -116,9 +116,9 @@ def _gpu(dump: Dump, element: Element, begin: int) -> None:
     plausible_memory(gpu)
     memory = element.find("fb_memory_usage")
     for name, value in (("total", gpu.memory_total_mib), ("used", gpu.memory_used_mib), ("free", gpu.memory_free_mib)):
-        leaf = memory.find(name) if memory is not None else None
-        if value is not None and leaf is not None:
-            dump.device_fact(f"device.{name}", value, "MiB", gpu.index, begin + leaf.line)
+        figure = memory.find(name) if memory is not None else None
+        if value is not None and figure is not None:
+            dump.device_fact(f"device.{name}", value, "MiB", gpu.index, begin + figure.line)
     for device in _children(element, "mig_devices", "mig_device"):
         _mig(dump, gpu, device, begin)
     processes = element.find("processes")
