@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
+from analyzer.facts.observation import Place
 from analyzer.facts.record import Record
 from analyzer.intake.blocks import Block, Blocks
 from analyzer.intake.decode import SNIFF, Decoder
@@ -20,7 +21,6 @@ from analyzer.intake.limits import DEFAULT, Limits
 from analyzer.intake.lines import clean
 from analyzer.intake.redact import Redactor
 from analyzer.model import InputInfo, Report
-from analyzer.patterns.extract import Hit
 from analyzer.patterns.runner import Runner, runner
 from analyzer.readers import Page, Reading, anchors, read_page
 
@@ -184,9 +184,9 @@ class Sink:
             lines = _lines(block.data)
             text = "\n".join(lines)
             wanted = any(anchor in text for anchor in anchors())
-            hits: list[Hit] = self._runner.scan_lines(block.data.decode("utf-8", "replace").split("\n"), block.first_line)
+            hits, requests = self._runner.scan_text(block.data.decode("utf-8", "replace").split("\n"), block.first_line)
         else:
-            hits, wanted = self._runner.scan(block)
+            hits, wanted, requests = self._runner.scan(block)
             lines = _lines(block.data[: block.limit]) if wanted or self._open else []
         self._first = False
         readings: list[tuple[int, int, Reading]] = []
@@ -202,6 +202,8 @@ class Sink:
             merged.sort(key=lambda item: item[:2])
         for _, _, take in merged:
             take()
+        if requests:
+            record.count_requests(requests, Place(index, block.first_line, ""))
 
     def _readings(self, lines: list[str], block: Block) -> list[tuple[int, int, Reading]]:
         """(line at which it counts, first line of the page, reading) of the block's dumps; one that is cut waits for the next block."""

@@ -26,7 +26,7 @@ def diagnose(record: Record, inputs: Sequence[InputInfo], library: Library, reda
     names = [redactor.clean(info.name) for info in inputs]
     attempts = record.attempts or [Attempt(0, 0, 1, inputs[0].lines if inputs else 0, 0)]
     subject = attempts[-1]
-    shown = view(record, subject, names, redactor.clean, last=True)
+    shown = view(record, subject, names, redactor.clean, library.scopes, last=True)
     outcome = refine(shown, verdict(shown, library.causes))
     past = _earlier(record, attempts[:-1], names, library, redactor)
     infos, earlier = past.infos, past.ledgers
@@ -86,7 +86,7 @@ def _earlier(record: Record, attempts: Sequence[Attempt], names: Sequence[str], 
     """Summary, ledgers and facts of every start before the last one."""
     past = _Past()
     for attempt in attempts:
-        shown = view(record, attempt, names, redactor.clean, last=False)
+        shown = view(record, attempt, names, redactor.clean, library.scopes, last=False)
         outcome = verdict(shown, library.causes)
         past.infos.append(_info(attempt, outcome, names))
         past.ledgers += _case(shown, outcome).ledgers

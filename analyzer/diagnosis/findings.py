@@ -24,6 +24,8 @@ from analyzer.model import (
     Text,
 )
 
+from analyzer.model.versions import Range
+
 if TYPE_CHECKING:
     from analyzer.engines.case import Case
     from analyzer.facts.observation import Event
@@ -86,7 +88,7 @@ def other_findings(case: Case, verdict: Verdict, library: Library) -> list[Findi
     known = figures(case)
     for event in view.attempt.all_events():
         cause_id = order.refined(event, library.causes)
-        if cause_id is None or cause_id in found or (event is verdict.event and verdict.follows is None) or cause_id == verdict.cause:
+        if cause_id is None or cause_id in found or cause_id == verdict.cause:
             continue
         cause = library.causes[cause_id]
         grave = severity(event, cause_id, library.causes)
@@ -211,8 +213,13 @@ def build_fixes(names: Sequence[str], case: Case, library: Library) -> tuple[Fix
 
 
 def _for_engine(advice: Advice | None, view: View) -> bool:
-    """Whether the advice is for the engine that ran, or for any."""
-    return advice is not None and (not advice.engines or view.engine is None or view.engine in advice.engines)
+    """Whether the advice is for the engine that ran and, where it names versions, for one that is possible."""
+    if advice is None or (advice.engines and view.engine is not None and view.engine not in advice.engines):
+        return False
+    if advice.versions is None:
+        return True
+    possible = engine(view.engine).possible_versions(view)
+    return bool(possible & Range.parse(advice.versions))
 
 
 def _static(advice: Advice, case: Case) -> Fix | None:

@@ -25,10 +25,15 @@ def stage_of(event: Event) -> str | None:
     """The stage in which the event's error belongs: its pattern's, else its deepest frame's, else how far the run had come."""
     if event.pattern.cause is not None and event.pattern.stage is not None:
         return event.pattern.stage
-    frame = next((frame for frame, _ in reversed(event.frames) if frame.stage is not None), None)
-    if frame is not None and not (event.stage in ("serving", "shutdown") and frame.stage not in ("serving",)):
-        return frame.stage
-    return event.stage
+    frame = next((frame.stage for frame, _ in reversed(event.frames) if frame.stage is not None), None)
+    if frame is None:
+        return event.stage
+    if event.stage in ("serving", "shutdown"):
+        return "serving"
+    # A dry run that graph capture or warm-up makes looks like profiling: the process's own progress tells.
+    if event.own_stage is not None and STAGE_ORDER[event.own_stage] > STAGE_ORDER[frame]:
+        return event.own_stage
+    return frame
 
 
 def deciding_frames(event: Event) -> list[Place]:

@@ -6,14 +6,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from analyzer.diagnosis import order
+from analyzer.facts.attempt import Attempt
 from analyzer.facts.observation import Event, Place
 from analyzer.facts.view import View
 from analyzer.model import Confidence, Severity, Source, State
 from analyzer.patterns.model import Cause
 
-#: Exit of a worker or core that nothing explains is this cause; any other messenger alone leaves the cause open.
-KILLED = "engine.process_killed"
-WORKER_DIED = "echo.worker_died"
+#: Exit codes of a process that was noted to have died, and what they say by themselves (gpu-errors.md, section 6): ended from outside,
+#: or a crash in native code. Any other code, and any other messenger alone, leaves the cause open.
+KILLED, SEGFAULT = "engine.process_killed", "process.segfault"
+EXIT_CAUSES = {-9: KILLED, 137: KILLED, -11: SEGFAULT, 139: SEGFAULT}
+#: A request that is refused is the client's affair until this share of all requests is (one in ten).
+REFUSED_SHARE = 0.1
 
 
 @dataclass(slots=True)
@@ -46,6 +50,8 @@ def verdict(view: View, causes: Mapping[str, Cause]) -> Verdict:
         cause = order.refined(event, causes)
         if cause is None or event.pattern.keeps_running or order.recovered(event, attempt):
             continue
+        if causes[cause].echo and attempt.shutdown_order is not None and attempt.shutdown_order < event.order:
+            continue  # what a server says of its own parts while it is being stopped
         if severity(event, cause, causes) is Severity.ERROR:
             fatal.append((event, cause))
     found = order.root(fatal, causes)
@@ -59,11 +65,13 @@ def verdict(view: View, causes: Mapping[str, Cause]) -> Verdict:
 
 
 def _messengers(view: View, fatal: list[tuple[Event, str]]) -> Verdict:
-    """Only wrappers: something failed elsewhere. A worker that simply vanished is a finding of its own."""
-    died = next((event for event, cause in fatal if cause == WORKER_DIED), None)
+    """Only wrappers: something failed elsewhere. A process that simply vanished is a finding of its own."""
+    died = next(((event, cause) for event, cause in fatal if event.pattern.marks == "died"), None)
     if died is not None:
-        confidence = Confidence(died.pattern.confidence) if died.pattern.confidence else Confidence.CERTAIN
-        return Verdict(State.FAILED, order.stage_of(died), KILLED, confidence, died, follows=WORKER_DIED)
+        event, messenger = died
+        codes = [seen.value for seen in event.figures if seen.name == "process.exit_code" and isinstance(seen.value, int)]
+        cause = EXIT_CAUSES.get(codes[0]) if codes else KILLED
+        return Verdict(State.FAILED, order.stage_of(event), cause, event=event, follows=messenger if cause else None)
     event = fatal[0][0]
     return Verdict(State.FAILED, order.stage_of(event), None, event=event)
 
@@ -97,8 +105,15 @@ def _running(view: View, events: list[Event], causes: Mapping[str, Cause]) -> Ve
             cause = order.refined(event, causes)
             if cause is None or causes[cause].echo or severity(event, cause, causes) is Severity.INFO:
                 continue
+            if event.pattern.keeps_running and attempt.requests and _share(attempt, event) < REFUSED_SHARE:
+                continue
             if event.pattern.keeps_running or severity(event, cause, causes) is Severity.WARNING:
                 confidence = Confidence(event.pattern.confidence) if event.pattern.confidence else Confidence.CERTAIN
                 return Verdict(State.DEGRADED, order.stage_of(event) or "serving", cause, confidence, event)
         return Verdict(State.HEALTHY, stage, "healthy")
     return Verdict(State.UNKNOWN, attempt.stage, None)
+
+
+def _share(attempt: Attempt, event: Event) -> float:
+    """How many of the requests that the access log shows were refused in this way."""
+    return attempt.event_counts[event.pattern.id] / attempt.requests

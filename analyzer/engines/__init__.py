@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from analyzer.engines.case import Case
     from analyzer.engines.computed import Computed
     from analyzer.facts.view import View
+    from analyzer.model.versions import Range
 
 #: Engine name -> module with its arithmetic.
 MODULES = {"vllm": "analyzer.engines.vllm.engine"}
@@ -41,6 +42,9 @@ class Engine(Protocol):
 
     def default_utilization(self, view: View) -> float | None:
         """The budget's share when none is given, where all possible versions agree."""
+
+    def possible_versions(self, view: View) -> Range:
+        """The versions that are possible: the stated one, else what the wordings leave."""
 
     def extra_figures(self, case: Case) -> Mapping[str, str]:
         """Further figures for sentences: derived ones, by placeholder name."""

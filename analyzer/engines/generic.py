@@ -10,6 +10,7 @@ from analyzer.engines.computed import Computed
 from analyzer.engines.lines import Lines
 from analyzer.facts.view import View
 from analyzer.model import Change, FlagChange, Ledger
+from analyzer.model.versions import Range
 
 
 def ledgers(case: Case) -> list[Ledger]:
@@ -47,6 +48,11 @@ def rewrite(changes: tuple[Change, ...], view: View) -> str | None:
 def default_utilization(view: View) -> float | None:
     """Unknown."""
     return None
+
+
+def possible_versions(view: View) -> Range:
+    """Any."""
+    return view.versions
 
 
 def extra_figures(case: Case) -> Mapping[str, str]:

@@ -56,7 +56,6 @@ class Attempt:
     stages: dict[str, Place] = field(default_factory=dict)  # first line of each stage reached
     last_stage_places: dict[str, Place] = field(default_factory=dict)  # and the last one: of a progress bar its final state
     stage_times: dict[str, str] = field(default_factory=dict)
-    stage_orders: dict[str, int] = field(default_factory=dict)  # last reading order at which a line of the stage was seen
     stage: str | None = None
     progress: dict[tuple[str, int | None], tuple[int, int]] = field(default_factory=dict)  # process -> (latest stage, its reading order)
     processes: dict[str, Process] = field(default_factory=dict)
@@ -64,6 +63,8 @@ class Attempt:
     ready: Place | None = None
     ready_order: int | None = None
     shutdown: Place | None = None
+    shutdown_order: int | None = None
+    requests: int = 0  # lines of an access log that show a request
     versions: Range = field(default_factory=Range)
     version_conflict: bool = False
     generations: dict[str, int] = field(default_factory=dict)
@@ -89,11 +90,21 @@ class Attempt:
         name = event.pattern.id
         count = self.event_counts.get(name, 0) + 1
         self.event_counts[name] = count
+        if event.frames and event.figures:
+            self._lend_frames(event)
         if count <= EVENTS_OF_A_PATTERN:
             self.events.append(event)
         else:
             event.count = count
             self.last_events[name] = event
+
+    def _lend_frames(self, event: Event) -> None:
+        """An engine may print an error before its traceback, and then with it: the first one gets the frames of the second."""
+        values = [(seen.name, seen.value) for seen in event.figures]
+        for earlier in self.events:
+            same = earlier.pattern is event.pattern and process_key(earlier.process) == process_key(event.process)
+            if same and not earlier.frames and [(seen.name, seen.value) for seen in earlier.figures] == values:
+                earlier.frames = event.frames
 
     def all_events(self) -> list[Event]:
         """The kept events in reading order."""
@@ -105,12 +116,16 @@ class Attempt:
         self.last_stage_places[stage] = place
         if time:
             self.stage_times.setdefault(stage, time)
-        self.stage_orders[stage] = order
         name, pid = (process.name, process.pid) if process else ("", None)
         if len(self.progress) < SCOPES_OF_A_NAME or (name, pid) in self.progress:
             self.progress[(name, pid)] = (STAGE_ORDER[stage], order)
         if self.stage is None or STAGE_ORDER[stage] > STAGE_ORDER[self.stage]:
             self.stage = stage
+
+    def stage_of(self, process: Process | None) -> str | None:
+        """How far ``process`` has come."""
+        known = self.progress.get((process.name, process.pid) if process else ("", None))
+        return STAGES[known[0]] if known is not None else None
 
     def narrow(self, versions: str) -> None:
         """A wording that only ``versions`` print. One that contradicts the others is left aside, and the contradiction kept."""

@@ -87,6 +87,7 @@ class Event:
     time: str | None
     level: str | None
     stage: str | None  # how far the attempt had come
+    own_stage: str | None = None  # how far the very process had come
     frames: tuple[tuple[Frame, Place], ...] = ()  # of the traceback above it, outermost first
     figures: tuple[Observation, ...] = ()
     groups: dict[str, str] = field(default_factory=dict)

@@ -104,7 +104,7 @@ class Record:
         elif pattern.marks == "ready":
             attempt.ready, attempt.ready_order = place, self.order
         elif pattern.marks == "shutdown" and attempt.shutdown is None:
-            attempt.shutdown = place
+            attempt.shutdown, attempt.shutdown_order = place, self.order
         if pattern.cause is not None or pattern.marks == "suspect":
             self._event(hit, attempt, place, figures)
         elif pattern.stage is not None:
@@ -175,7 +175,19 @@ class Record:
             places.append(Place(place.input, line.number + step, excerpt(following[step])))
         frames = tuple(attempt.frames.get(process_key(line.process) or "", ()))
         attempt.add_event(
-            Event(hit.pattern, tuple(places), self.order, line.process, line.time, line.level, attempt.stage, frames, tuple(figures), hit.groups)
+            Event(
+                hit.pattern,
+                tuple(places),
+                self.order,
+                line.process,
+                line.time,
+                line.level,
+                attempt.stage,
+                attempt.stage_of(line.process),
+                frames,
+                tuple(figures),
+                hit.groups,
+            )
         )
 
     def _segment(self, input_index: int, pattern: Pattern, line: Line) -> None:
@@ -201,6 +213,10 @@ class Record:
         self.document_facts += [(input_index, fact) for fact in reading.facts]
         reading.snapshots = []
         self.readings.append((input_index, reading))
+
+    def count_requests(self, count: int, place: Place) -> None:
+        """``count`` lines of an access log, whose requests are only counted."""
+        self.attempt(place).requests += count
 
     def end_input(self, input_index: int, last_line: int) -> None:
         """The input is over: its last line belongs to the attempt that runs."""

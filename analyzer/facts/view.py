@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from analyzer.facts.attempt import Attempt
@@ -14,10 +14,8 @@ from analyzer.model.versions import Range, key
 from analyzer.readers.base import Reading
 from analyzer.readers.settings import SETTING_FACTS
 
-#: Facts that belong to the engine, whoever prints them: no rank is put on them.
-ENGINE_SCOPE = frozenset(
-    {"budget.utilization", "budget.utilization_equivalent", "checkpoint.size", "engine.version", "init.seconds", "download.seconds"}
-)
+#: Figures of the engine that every worker may print with its own value: the smallest is in force (vllm-memory-model.md, section 5).
+SMALLEST = frozenset({"kv_cache.tokens", "kv_cache.gpu_blocks", "concurrency.max"})
 
 
 @dataclass(slots=True)
@@ -38,6 +36,7 @@ class View:
     documents: list[Fact] = field(default_factory=list)
     model: dict[str, object] | None = None
     command: str | None = None
+    scopes: Mapping[str, str] = field(default_factory=dict)
     source: Callable[[Place], Source] = field(default=lambda place: Source("", place.line, place.text))
 
     def all(self, name: str) -> list[Fact]:
@@ -61,7 +60,9 @@ class View:
         return None if fact is None else fact.bytes
 
     def number(self, name: str, rank: int | None = None) -> float | int | None:
-        """The plain number of ``fact(name, rank)``."""
+        """The plain number of ``fact(name, rank)``; of the figures that every worker prints, the smallest."""
+        if name in SMALLEST:
+            return min((fact.value for fact in self.facts if fact.name == name and isinstance(fact.value, (int, float))), default=None)
         fact = self.fact(name, rank)
         return fact.value if fact is not None and isinstance(fact.value, (int, float)) else None
 
@@ -73,7 +74,7 @@ class View:
     def fact_of(self, seen: Observation) -> Fact:
         """An observation as a Fact, with rank and redacted source."""
         rank = seen.rank
-        if rank is None and seen.name not in ENGINE_SCOPE and seen.pattern != "setting":
+        if rank is None and self.scopes.get(seen.name) not in ("engine", "host"):
             rank = self.ranks.of(seen.process)
         process = None if seen.process is None else f"{seen.process.name} pid={seen.process.pid}"
         return Fact(
@@ -103,8 +104,10 @@ class View:
         return found
 
 
-def view(record: Record, attempt: Attempt, names: Sequence[str], redact: Callable[[str], str], *, last: bool) -> View:
-    """The View of ``attempt``. Documents (dumps, commands, configs) speak for the ``last`` attempt."""
+def view(
+    record: Record, attempt: Attempt, names: Sequence[str], redact: Callable[[str], str], scopes: Mapping[str, str], *, last: bool
+) -> View:
+    """The View of ``attempt``. Documents (dumps, commands, configs) speak for the ``last`` attempt. ``scopes``: who owns a fact, by name."""
 
     def source(place: Place) -> Source:
         return Source(names[place.input], place.line, redact(excerpt(place.text)))
@@ -144,6 +147,7 @@ def view(record: Record, attempt: Attempt, names: Sequence[str], redact: Callabl
         [_at(fact, attempt.index) for _, fact in record.document_facts] if last else [],
         next((reading.model for reading in readings if reading.model), None),
         command.command if command is not None else None,
+        scopes,
         source,
     )
     observations = sorted(attempt.observations(), key=lambda seen: seen.order)

@@ -17,7 +17,7 @@ from analyzer.patterns.load import LibraryError, pattern_from
 from analyzer.patterns.model import MAX_WINDOW, Advice, Cause, Library, Pattern, RedactionRule
 
 UNITS = frozenset({*BYTES_PER, "", "s", "tokens", "blocks", "%", "fraction", "tokens/s", "x", "as printed"})
-MARKS = frozenset({"ready", "shutdown", "traceback", "suspect"})
+MARKS = frozenset({"ready", "shutdown", "traceback", "suspect", "died", "request"})
 SEVERITIES = frozenset(Severity)
 CONFIDENCES = frozenset(Confidence)
 LANGUAGES = ("en", "zh")
@@ -80,12 +80,13 @@ class Checker:
         self._cross_check()
         if self._problems:
             raise LibraryError(self._problems)
-        return Library(version, tuple(self._patterns.values()), self._causes, self._advice, tuple(self._redactions.values()))
+        return Library(version, tuple(self._patterns.values()), self._causes, self._advice, tuple(self._redactions.values()), self._facts)
 
     # --- the kinds of entry ------------------------------------------------------------------------------------------------------
 
     def _fact(self, file: str, entry: dict[str, Any]) -> None:
-        self._facts[_text(entry, "name")] = _text(entry, "unit", empty=True)
+        _text(entry, "unit", empty=True)
+        self._facts[_text(entry, "name")] = _text(entry, "scope")
 
     def _pattern(self, file: str, entry: dict[str, Any]) -> None:
         _only(entry, PATTERN_KEYS)

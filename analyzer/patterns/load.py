@@ -17,7 +17,7 @@ from analyzer.data import folder
 from analyzer.patterns.model import Advice, Cause, FactSpec, Frame, Library, Pattern, RedactionRule
 
 #: Bumped when the parsed form changes; part of the cache's name.
-FORMAT = 1
+FORMAT = 2
 
 
 class LibraryError(ValueError):
@@ -103,6 +103,7 @@ def to_dict(library: Library) -> dict[str, Any]:
         "causes": [_slim(asdict(cause)) for cause in library.causes.values()],
         "advice": [_slim(asdict(advice)) for advice in library.advice.values()],
         "redactions": [_slim(asdict(rule)) for rule in library.redactions],
+        "scopes": library.scopes,
     }
 
 
@@ -118,6 +119,7 @@ def from_dict(values: dict[str, Any]) -> Library:
         causes={entry["id"]: Cause(**_tuples(entry)) for entry in values["causes"]},
         advice={entry["name"]: Advice(**_tuples(entry)) for entry in values["advice"]},
         redactions=tuple(RedactionRule(**_tuples(entry)) for entry in values["redactions"]),
+        scopes=values["scopes"],
     )
 
 

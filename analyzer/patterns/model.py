@@ -55,7 +55,7 @@ class Pattern:
     series: bool = False  # a statistics line: its numbers are a course over time
     stage: str | None = None  # without a cause: the run had come this far; with one: where the failure belongs
     start: int | None = None  # marks the beginning of an attempt; 0 is the earliest line of a start
-    marks: str | None = None  # ready | shutdown | traceback | suspect
+    marks: str | None = None  # ready | shutdown | traceback | suspect | died | request
     frame: Frame | None = None
     cause: str | None = None
     severity: str | None = None
@@ -133,6 +133,7 @@ class Library:
     causes: dict[str, Cause]
     advice: dict[str, Advice]
     redactions: tuple[RedactionRule, ...]
+    scopes: dict[str, str] = field(default_factory=dict)  # fact name -> who owns the figure: gpu, rank, engine, process, host
 
     def pattern(self, identifier: str) -> Pattern | None:
         """The pattern with this id, or None."""

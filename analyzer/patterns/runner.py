@@ -31,34 +31,42 @@ class Runner:
                 by_literal[anchor].append(extractor)
         self._extractors = [tuple(by_literal[literal]) for literal in literals]
         wanted = frozenset(reader_anchors)
+        # Patterns that only count their hits (an access log's requests) have one anchor and no expression.
+        self._counted = [literals.index(p.anchors[0]) for p in library.patterns if p.marks == "request"]
         self._for_readers = frozenset(place for place, literal in enumerate(literals) if literal in wanted)
 
-    def scan(self, block: Block) -> tuple[list[Hit], bool]:
-        """The hits of ``block``, and whether the readers should look at it."""
+    def scan(self, block: Block) -> tuple[list[Hit], bool, int]:
+        """The hits of ``block``, whether the readers should look at it, and how many requests of an access log it holds."""
         found: list[Hit] = []
+        counters = dict.fromkeys(self._counted, 0)
         wanted = False
         counted, number = 0, block.first_line
-        for start, end, literals in self._scanner.lines(block.data, block.limit):
+        for start, end, literals in self._scanner.lines(block.data, block.limit, counters):
             number += block.data.count(b"\n", counted, start)
             counted = start
             wanted = wanted or not self._for_readers.isdisjoint(literals)
             found += self._line_hits(decode(block.data[start:end]), number, literals, _Following(block.data, end, number))
-        return found, wanted
+        return found, wanted, sum(counters.values())
 
     def scan_lines(self, lines: Sequence[str], first_line: int = 1) -> list[Hit]:
-        """The hits in ``lines`` (text), wrapped ones put together first. For small inputs, whose wrapping can be told."""
+        """The hits in ``lines``: see scan_text."""
+        return self.scan_text(lines, first_line)[0]
+
+    def scan_text(self, lines: Sequence[str], first_line: int = 1) -> tuple[list[Hit], int]:
+        """(hits, requests) in ``lines`` (text), wrapped ones put together first. For small inputs, whose wrapping can be told."""
+        counters = dict.fromkeys(self._counted, 0)
         logical = unwrap(list(lines))
         texts = [text for _, text in logical]
         data = "\n".join(texts).encode()
         numbers = [first_line + index for index, _ in logical]
         found: list[Hit] = []
         counted = place = 0
-        for start, end, literals in self._scanner.lines(data, len(data)):
+        for start, end, literals in self._scanner.lines(data, len(data), counters):
             place += data.count(b"\n", counted, start)
             counted = start
             following = _Following(data, end, numbers[place])
             found += self._line_hits(decode(data[start:end]), numbers[place], literals, following)
-        return found
+        return found, sum(counters.values())
 
     def _line_hits(self, raw: str, number: int, literals: Sequence[int], following: _Following) -> Iterator[Hit]:
         parsed: dict[str | None, Line] = {}

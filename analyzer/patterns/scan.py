@@ -33,14 +33,18 @@ class Scanner:
         found.sort()
         return found
 
-    def lines(self, data: bytes, limit: int) -> Iterator[tuple[int, int, list[int]]]:
+    def lines(self, data: bytes, limit: int, counters: dict[int, int]) -> Iterator[tuple[int, int, list[int]]]:
         """(start, end, literals) of every line of ``data`` that begins before ``limit`` and holds a literal, in order.
 
-        ``end`` excludes the line's newline. A literal stands once, however often the line holds it.
+        ``end`` excludes the line's newline. A literal stands once, however often the line holds it. Hits of the literals in
+        ``counters`` that end before ``limit`` are only counted there: their lines are not looked at.
         """
         start = end = -1
         literals: list[int] = []
         for offset, literal in self.hits(data):
+            if literal in counters:
+                counters[literal] += offset <= limit
+                continue
             if offset > end:
                 if literals:
                     yield start, end, literals

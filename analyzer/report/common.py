@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from analyzer.model import Action, Change, EnvChange, FlagChange, Ledger, OptionChange, Report, Source
+from analyzer.model import Action, Change, EnvChange, Fix, FlagChange, Ledger, OptionChange, Report, Source
 from analyzer.model.versions import Range
 from analyzer.report import messages
 from analyzer.report.messages import N_, Translate
@@ -61,6 +61,17 @@ def _range(versions: str, _: Translate) -> str:
     if bounds.low is not None:
         return _(N_("{version} or newer")).format(version=bounds.low)
     return _(N_("before {version}")).format(version=bounds.high) if not bounds.high_included else _(N_("up to {version}")).format(version=bounds.high)
+
+
+def valid_in(fix: Fix, report: Report, _: Translate) -> str:
+    """`` (0.10.2 or newer)`` where the fix is not valid in every version that is possible."""
+    if fix.versions is None or report.engine.version is not None:
+        return ""
+    valid = Range.parse(fix.versions)
+    possible = Range.parse(report.engine.version_range or "")
+    if (possible & valid) == possible:
+        return ""
+    return f" ({_range(fix.versions, _)})"
 
 
 def shown_ledgers(report: Report) -> list[tuple[Ledger, list[int]]]:

@@ -120,7 +120,9 @@ class _Text:
             return
         self._title(self._(N_("What to change")))
         for number, fix in enumerate(root.fixes, 1):
-            self._wrapped(f"{number}  {fix.title.get(self.language)}", "  ", "     ")
+            title = fix.title.get(self.language) + common.valid_in(fix, self.report, self._)
+            self._add(self.paint(f"  {number}  ", 1) + wrap(safe(title), self.columns, "", "     ")[0].lstrip())
+            self._add(*wrap(safe(title), self.columns, "     ")[1:])
             note = fix.why.get(self.language)
             if fix.cost is not None:
                 note += f" {self._(N_('Cost:'))} {fix.cost.get(self.language)}"

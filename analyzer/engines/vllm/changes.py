@@ -21,12 +21,12 @@ def where(view: View) -> Where:
 
 
 def valid(changes: tuple[Change, ...], view: View) -> bool:
-    """Whether every flag that is set exists in every version that is possible (one that is removed need not)."""
+    """Whether every flag that is set exists in the version, or in the newest of those that are possible (one that is removed need not)."""
     span = where(view)
-    return all(
-        flags.exists(change.flag, span) or (view.version is None and flags.exists_somewhere(change.flag, span))
-        for change in changes
-        if isinstance(change, FlagChange) and change.to is not None
+    newest = span if isinstance(span, str) else flags.resolve(span)[-1:]
+    asked = newest if isinstance(newest, str) else newest[0] if newest else None
+    return asked is not None and all(
+        flags.exists(change.flag, asked) for change in changes if isinstance(change, FlagChange) and change.to is not None
     )
 
 

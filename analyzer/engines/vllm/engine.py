@@ -11,8 +11,9 @@ from analyzer.engines.vllm import eras
 from analyzer.engines.vllm.changes import rewrite, valid, versions, where
 from analyzer.engines.vllm.ledger import ledgers
 from analyzer.facts.view import View
+from analyzer.model.versions import Range
 
-__all__ = ["compute", "default_utilization", "extra_figures", "ledgers", "rewrite", "valid", "versions"]
+__all__ = ["compute", "default_utilization", "extra_figures", "ledgers", "possible_versions", "rewrite", "valid", "versions"]
 
 
 def compute(fix: str, case: Case) -> Computed | None:
@@ -24,6 +25,11 @@ def compute(fix: str, case: Case) -> Computed | None:
 def default_utilization(view: View) -> float | None:
     """0.90, from 0.20.0 on 0.92; None where the possible versions differ."""
     return eras.default_utilization(where(view))
+
+
+def possible_versions(view: View) -> Range:
+    """The stated version, else the range of the wordings."""
+    return eras.as_range(where(view))
 
 
 def extra_figures(case: Case) -> Mapping[str, str]:

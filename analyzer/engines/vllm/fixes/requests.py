@@ -19,6 +19,7 @@ def lower_max_num_seqs(plan: Plan) -> Computed | None:
     blocks = plan.view.number("mamba.blocks")
     cause = plan.case.cause or ""
     verified = False
+    why: str | Text
     if cause == "kv_cache.mamba_blocks_below_max_num_seqs" and blocks:
         to, why, verified = _power_of_two(int(blocks)), f"≤ {int(blocks)}", True
     elif "sampler" in cause and plan.shortfall is not None and plan.shortfall.tried > plan.shortfall.free > 0:
@@ -26,11 +27,11 @@ def lower_max_num_seqs(plan: Plan) -> Computed | None:
         to = _power_of_two(int(before * plan.shortfall.free / plan.shortfall.tried))
         why = f"{before} × {human(plan.shortfall.free)} / {human(plan.shortfall.tried)}"
     elif cause == "cuda_oom.profiling":
-        to, why = max(before // 16, 1), f"{before} / 16"
+        to, why = max(before // 16, 1), Text("a sixteenth, as a first step", "先降到十六分之一")
     elif cause in ("kv_cache.too_small_for_max_len", "kv_cache.no_memory_left") and before < 64:
         return None  # so few sequences take nothing worth having
     else:
-        to, why = _power_of_two(max(before // 4, 1)), f"{before} / 4"
+        to, why = _power_of_two(max(before // 4, 1)), Text("a quarter, as a first step", "先降到四分之一")
     if not 0 < to < before:
         return None
     return Computed((FlagChange(SEQS, plan.whole(SEQS), to),), {"before": str(before), "to": str(to), "why_number": why}, verified=verified)

@@ -1,0 +1,131 @@
+"""The report as Markdown, for an issue tracker: the same parts as on a terminal, tables for ledgers."""
+
+from __future__ import annotations
+
+import re
+
+from analyzer.intake.lines import parse
+from analyzer.model import Finding, GpuSnapshot, Ledger, Report, Severity
+from analyzer.model.units import gib
+from analyzer.report import common, messages
+from analyzer.report.layout import cut, safe
+from analyzer.report.messages import N_, Translate, translator
+
+_SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~])")
+#: Dumps shown in the table of memory over time; more are thinned evenly.
+_MOMENTS = 24
+
+
+def markdown(report: Report, language: str, *, url: str | None = None) -> str:
+    """The report as GitHub-flavoured Markdown. Text of the input is escaped or stands in code."""
+    _ = translator(language)
+    parts = [f"## {plain(common.verdict(report, language, _))}"]
+    if report.outcome.cause is not None:
+        parts.append(f"`{report.outcome.cause}`")
+    parts.append(plain(common.engine_line(report, _, None)) + (f" · <{url}>" if url else ""))
+    root = report.root
+    if root is not None:
+        parts.append(plain(root.explanation.get(language)))
+    parts += [_ledger(ledger, alike, report, _) for ledger, alike in common.shown_ledgers(report)]
+    parts += _memory_over_time(report.gpu_snapshots, _)
+    if root is not None:
+        parts += _fixes(root, report, language, _)
+        if root.not_this:
+            items = [f"- ✗ `{item.advice}`: {plain(item.why.get(language))}" for item in root.not_this]
+            parts.append("\n".join([f"### {_(N_('Not this'))}", *items]))
+        if root.evidence:
+            lines = [cut(f"{source.input}:{source.line}  {safe(parse(source.text, source.line).body)}", 240) for source in root.evidence]
+            parts.append("\n".join([f"### {_(N_('Proof'))}", fence("\n".join(lines))]))
+    parts += _others(report, root, language, _)
+    if root is not None and root.needs:
+        parts.append("\n".join([f"### {_(N_('To be surer'))}", *(f"- {plain(need.get(language))}" for need in root.needs)]))
+    return "\n\n".join(parts) + "\n"
+
+
+def plain(text: str) -> str:
+    """``text`` with what Markdown would take for markup escaped; code that our own sentences mark with backticks stays code."""
+    pieces = safe(text).split("`")
+    if len(pieces) % 2 == 0:
+        return _SPECIAL.sub(r"\\\1", safe(text))
+    return "`".join(_SPECIAL.sub(r"\\\1", piece) if place % 2 == 0 else piece for place, piece in enumerate(pieces))
+
+
+def fence(text: str) -> str:
+    """``text`` as a code block whose fence is longer than any run of backticks in it."""
+    longest = max((len(run) for run in re.findall(r"`+", text)), default=0)
+    ticks = "`" * max(3, longest + 1)
+    return f"{ticks}\n{text}\n{ticks}"
+
+
+def _ledger(ledger: Ledger, alike: list[int], report: Report, _: Translate) -> str:
+    name = _(N_("GPU {index}")).format(index=ledger.gpu) if ledger.gpu is not None else _(N_("GPU"))
+    when = _(N_("at the failure")) if report.outcome.state.value == "failed" else _(N_("when ready"))
+    rows = [f"### {name} {when}", f"| | GiB | {_(N_('basis'))} | |", "|---|---:|---|---|"]
+    for line in ledger.lines:
+        where = common.place(line.source, report, _) if line.source is not None else ""
+        detail = line.formula or ""
+        rows.append(
+            f"| {_(messages.LINES[line.name])} | {gib(line.bytes):.2f} | {_(messages.BASIS[line.basis.value])} | {plain(detail or where)} |"
+        )
+    if alike:
+        others = ", ".join(str(index) for index in alike if index >= 0)
+        rows.append("")
+        rows.append(_(N_("GPU {indices}: the same within 0.05 GiB")).format(indices=others))
+    return "\n".join(rows)
+
+
+def _memory_over_time(snapshots: list[GpuSnapshot], _: Translate) -> list[str]:
+    """Used memory of every card at every dump, where there are several."""
+    if len(snapshots) < 2:
+        return []
+    cards = sorted({gpu.index for snapshot in snapshots for gpu in snapshot.gpus if isinstance(gpu.index, int)})
+    step = max(1, -(-len(snapshots) // _MOMENTS))
+    shown = [*snapshots[:-1:step], snapshots[-1]]
+    rows = [
+        f"### {_(N_('Memory over time (MiB used)'))}",
+        f"| {_(N_('time'))} | " + " | ".join(f"GPU {index}" for index in cards) + " |",
+        "|---|" + "---:|" * len(cards),
+    ]
+    for snapshot in shown:
+        used: dict[int | str | None, float | None] = {gpu.index: gpu.memory_used_mib for gpu in snapshot.gpus if isinstance(gpu.index, int)}
+        for process in snapshot.processes:
+            if used.get(process.gpu) is None and process.used_mib is not None:
+                used[process.gpu] = (used.get(process.gpu) or 0) + process.used_mib
+        cells = ["" if used.get(index) is None else f"{used[index]:.0f}" for index in cards]
+        moment = snapshot.time or _place(snapshot)
+        rows.append(f"| {plain(moment)} | " + " | ".join(cells) + " |")
+    return ["\n".join(rows)]
+
+
+def _place(snapshot: GpuSnapshot) -> str:
+    """Where a dump without a time stands."""
+    return f"{snapshot.source.input}:{snapshot.source.line}"
+
+
+def _fixes(root: Finding, report: Report, language: str, _: Translate) -> list[str]:
+    if not root.fixes:
+        return []
+    rows = [f"### {_(N_('What to change'))}"]
+    for number, fix in enumerate(root.fixes, 1):
+        row = f"{number}. **{plain(fix.title.get(language))}**{plain(common.valid_in(fix, report, _))}: {plain(fix.why.get(language))}"
+        if fix.cost is not None:
+            row += f" {_(N_('Cost:'))} {plain(fix.cost.get(language))}"
+        if not fix.verified:
+            row += f" {_(N_('(not verified against this log)'))}"
+        rows.append(row)
+    if report.command:
+        rows += ["", _(N_("Your command, changed:")), "", fence(safe(report.command))]
+    return ["\n".join(rows)]
+
+
+def _others(report: Report, root: Finding | None, language: str, _: Translate) -> list[str]:
+    parts = []
+    rest = [finding for finding in report.findings if finding is not root]
+    for title, chosen in (
+        (_(N_("What followed")), [finding for finding in rest if finding.severity is Severity.ERROR]),
+        (_(N_("Also seen")), [finding for finding in rest if finding.severity is not Severity.ERROR]),
+    ):
+        if chosen:
+            items = [f"- `{finding.cause}`: {plain(finding.title.get(language))}" for finding in chosen]
+            parts.append("\n".join([f"### {title}", *items]))
+    return parts
