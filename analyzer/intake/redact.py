@@ -14,11 +14,12 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
     from analyzer.patterns.model import RedactionRule
 
 #: Rounds over a line until it is settled. One finds everything, the second sees that; more are for text made to need them.
@@ -144,7 +145,7 @@ class Redactor:
             if beginning in low:
                 for gate, places in gates:
                     for found in gate.finditer(low):
-                        marks.append((found.start(), places))  # noqa: PERF401 - most gates find nothing
+                        marks.append((found.start(), places))
         if "<" in low:
             marks += [(found.start(), ()) for found in self._stand_in.finditer(low)]
         if len(marks) > 1:
@@ -172,9 +173,7 @@ class Redactor:
 
     def _spans(self, masked: str, candidates: Iterable[int]) -> list[_Span]:
         """What to replace, by position, without overlaps."""
-        found: list[_Span] = [
-            (begin, end, place) for place in candidates for begin, end in self._rules[place].find(masked) if begin < end
-        ]
+        found: list[_Span] = [(begin, end, place) for place in candidates for begin, end in self._rules[place].find(masked) if begin < end]
         if not found:
             return []
         stand_ins = [match.span() for match in self._stand_in.finditer(masked)] if "<" in masked else []
@@ -290,7 +289,7 @@ class _Block:
             self.rule = None
         if not part:
             return line
-        begin, end = part.span("value") if "value" in rule.each.groupindex else part.span()
+        begin, end = part.span(part.lastgroup or 0)
         return f"{line[:begin]}<{rule.kind} dropped, {end - begin} characters>{line[end:]}" if begin < end else line
 
 
@@ -308,7 +307,7 @@ def _beside(found: Sequence[_Span], stand_ins: Sequence[tuple[int, int]]) -> lis
             if low <= begin and end <= high:
                 inside = True
                 break
-            begin, end = min(begin, low), max(end, high)  # noqa: PLW2901 - the span grows
+            begin, end = min(begin, low), max(end, high)  # the span grows
         if not inside:
             left.append((begin, end, place))
     return sorted(left)

@@ -111,7 +111,8 @@ class RedactionRule:
     id: str
     kind: str  # what stands in for it: <kind-1>, or <kind dropped, N characters>
     match: str
-    anchors: tuple[str, ...] = ()  # literals, one of which every hit's line holds, in any case; at the beginning of a word unless "*" is before it
+    #: Literals, one of which every hit's line holds, in any case: at the beginning of a word, or anywhere behind a "*".
+    anchors: tuple[str, ...] = ()
     gates: tuple[str, ...] = ()  # cheap expressions, on the text in lower case, one of which finds something in every hit's line
     group: str | None = None  # what is replaced, value2, value3 … beside value; none of them: a look-alike. Without it, the whole match
     each: str | None = None  # within the group, the pieces that are replaced one by one
