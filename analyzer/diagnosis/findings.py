@@ -43,11 +43,11 @@ def root_finding(case: Case, verdict: Verdict, library: Library) -> Finding:
     view = case.view
     cause = library.causes.get(verdict.cause) if verdict.cause is not None else None
     known = figures(case)
-    evidence = _evidence(case, verdict, library)
     pattern = verdict.event.pattern if verdict.event is not None else None
     if cause is None:
         failed = verdict.state is State.FAILED
         named = _open_needs(view, library, failed=failed)
+        evidence = _evidence(case, verdict, library, ())
         return Finding(
             None,
             Severity.ERROR if failed else Severity.INFO,
@@ -65,6 +65,8 @@ def root_finding(case: Case, verdict: Verdict, library: Library) -> Finding:
     needs = pattern.needs if own and pattern is not None and pattern.needs is not None else cause.needs
     against = pattern.not_this if own and pattern is not None and pattern.not_this is not None else cause.not_this
     against = tuple(name for name in against if _for_engine(library.advice.get(name), view))
+    changed = build_fixes(fixes, case, library)
+    evidence = _evidence(case, verdict, library, changed)
     return Finding(
         cause.id,
         Severity(cause.severity),
@@ -75,7 +77,7 @@ def root_finding(case: Case, verdict: Verdict, library: Library) -> Finding:
         root=True,
         needs=words.needs(needs, library, known),
         not_this=words.not_this(against, library, known),
-        fixes=build_fixes(fixes, case, library),
+        fixes=changed,
         pattern=pattern.id if pattern is not None else None,
         stage=verdict.stage,
     )
@@ -132,7 +134,7 @@ def figures(case: Case) -> dict[str, str]:
     return known | dict(engine(view.engine).extra_figures(case))
 
 
-def _evidence(case: Case, verdict: Verdict, library: Library) -> tuple[Source, ...]:
+def _evidence(case: Case, verdict: Verdict, library: Library, fixes: Sequence[Fix]) -> tuple[Source, ...]:
     """The lines that prove it: the failing line, the frame that decided, the last progress, what rules added, the ledger's figures."""
     view = case.view
     found: list[Source] = []
@@ -150,6 +152,9 @@ def _evidence(case: Case, verdict: Verdict, library: Library) -> tuple[Source, .
     add(view.source(place) for place in verdict.places)
     add(_others_of_this_cause(case, verdict, library))
     add(case.earlier_evidence)
+    add(_settings_to_change(case, fixes))
+    add(_documents(case, verdict))
+    add(_course(case, verdict))
     stage = verdict.stage
     if stage is not None and stage in view.attempt.stages:
         add([view.source(view.attempt.last_stage_places[stage]), view.source(view.attempt.stages[stage])])
@@ -165,6 +170,7 @@ def _evidence(case: Case, verdict: Verdict, library: Library) -> tuple[Source, .
             fact = view.fact(name)
             if fact is not None:
                 add([fact.source])
+    add(_messengers(case, verdict, library))
     return tuple(found)
 
 
@@ -181,7 +187,75 @@ def _others_of_this_cause(case: Case, verdict: Verdict, library: Library) -> lis
     for event in view.attempt.all_events():
         if event is not verdict.event and order.refined(event, library.causes) in (verdict.cause, verdict.follows):
             found += [view.source(place) for place in event.places]
-    return found[:4]
+    return [*found[:3], *found[3:][-1:]]
+
+
+def _messengers(case: Case, verdict: Verdict, library: Library) -> list[Source]:
+    """The first lines of what followed from it."""
+    if verdict.cause not in library.causes:
+        return []
+    follows = library.causes[verdict.cause].consequences
+    found: dict[str, Source] = {}
+    for event in case.view.attempt.all_events():
+        cause = order.refined(event, library.causes)
+        if cause is not None and cause not in found and (cause in follows or library.causes[cause].echo):
+            found[cause] = case.view.source(event.places[0])
+    return list(found.values())[:3]
+
+
+def _settings_to_change(case: Case, fixes: Sequence[Fix]) -> list[Source]:
+    """The lines that state what the fixes change."""
+    view = case.view
+    found = []
+    for fix in fixes:
+        for change in fix.changes:
+            if isinstance(change, FlagChange) and change.flag in view.settings:
+                found.append(view.settings[change.flag].source)
+            elif isinstance(change, EnvChange) and change.env in view.environment:
+                found.append(view.environment[change.env].source)
+    return found[:3]
+
+
+#: Facts of documents (dumps, df, docker inspect …) that belong to the proof, by family of the cause.
+DOCUMENT_FACTS = {
+    "shm": ("shm.",),
+    "disk": ("disk.",),
+    "host_oom": ("host.", "process.exit_code", "process.rss"),
+    "checkpoint": ("file.",),
+    "ray": ("ray.",),
+    "server": ("process.used",),
+    "startup": ("process.used",),
+    "args": ("host.",),
+}
+#: Families for which the dump's banner (driver and CUDA version, the card's name) is part of the proof.
+BANNER_FAMILIES = frozenset({"driver", "kernel", "quantization", "dtype"})
+
+
+def _documents(case: Case, verdict: Verdict) -> list[Source]:
+    family = (verdict.cause or "").split(".")[0]
+    prefixes = DOCUMENT_FACTS.get(family, ())
+    found = [fact.source for fact in case.view.documents if prefixes and fact.name.startswith(prefixes)][:4]
+    if family in BANNER_FAMILIES:
+        found += [snapshot.source for snapshot in case.view.snapshots[-1:]]
+    return found
+
+
+#: Statistics that tell how a service was when it was short of something.
+COURSE_FACTS = {"kv_cache": ("kv_cache.usage", "scheduler.preemptions"), "scheduler": ("kv_cache.usage", "scheduler.waiting"), "request": ()}
+
+
+def _course(case: Case, verdict: Verdict) -> list[Source]:
+    """The statistics lines with the highest and the last readings, for causes that show in them; refused requests for theirs."""
+    view = case.view
+    family = (verdict.cause or "").split(".")[0]
+    if verdict.stage != "serving" or family not in (*COURSE_FACTS, "tokenizer"):
+        return []
+    found = [view.source(place) for place in view.attempt.refusals[:2]] if family in ("request", "tokenizer") else []
+    for name in COURSE_FACTS.get(family, ()):
+        facts = [fact for fact in view.all(name) if isinstance(fact.value, (int, float))]
+        if facts:
+            found += [max(facts, key=lambda fact: float(fact.value)).source, facts[-1].source]
+    return found
 
 
 def _open_needs(view: View, library: Library, *, failed: bool) -> tuple[str, ...]:

@@ -25,15 +25,14 @@ def stage_of(event: Event) -> str | None:
     """The stage in which the event's error belongs: its pattern's, else its deepest frame's, else how far the run had come."""
     if event.pattern.cause is not None and event.pattern.stage is not None:
         return event.pattern.stage
-    frame = next((frame.stage for frame, _ in reversed(event.frames) if frame.stage is not None), None)
-    if frame is None:
+    stages = [frame.stage for frame, _ in reversed(event.frames) if frame.stage is not None]
+    if not stages:
         return event.stage
     if event.stage in ("serving", "shutdown"):
         return "serving"
-    # A dry run that graph capture or warm-up makes looks like profiling: the process's own progress tells.
-    if event.own_stage is not None and STAGE_ORDER[event.own_stage] > STAGE_ORDER[frame]:
-        return event.own_stage
-    return frame
+    # A dry run that graph capture or warm-up makes looks like profiling: no frame dates an error before the process's own progress.
+    reached = STAGE_ORDER[event.own_stage] if event.own_stage is not None else 0
+    return next((stage for stage in stages if STAGE_ORDER[stage] >= reached), event.own_stage)
 
 
 def deciding_frames(event: Event) -> list[Place]:

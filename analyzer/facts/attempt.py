@@ -64,12 +64,14 @@ class Attempt:
     ready_order: int | None = None
     shutdown: Place | None = None
     shutdown_order: int | None = None
+    refusals: list[Place] = field(default_factory=list)  # the first lines of an access log that show a refused request
     requests: int = 0  # lines of an access log that show a request
     versions: Range = field(default_factory=Range)
     version_conflict: bool = False
     generations: dict[str, int] = field(default_factory=dict)
     frames: dict[str, list[tuple[Frame, Place]]] = field(default_factory=dict)
     last_statistics: Place | None = None
+    patterns: set[str] = field(default_factory=set)  # ids of the patterns that were seen
     recent: deque[Place] = field(default_factory=lambda: deque(maxlen=RECENT))  # the last lines that anything recognised
 
     def observe(self, seen: Observation) -> None:

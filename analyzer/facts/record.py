@@ -16,6 +16,8 @@ from analyzer.readers.settings import READERS, SETTING_FACTS
 
 #: Earlier attempts that are kept whole; of a crash loop the first ones and the latest are enough.
 ATTEMPTS_KEPT = 16
+#: Refused requests whose lines are kept.
+REFUSALS = 4
 #: How much a setting's source is worth: what was typed, what stands in the engine's banner, what the engine says it was given.
 COMMAND, BANNER, ARGUMENTS = 0, 1, 2
 _STRENGTH = {"engine_config": BANNER}
@@ -85,6 +87,7 @@ class Record:
         place = Place(input_index, line.number, excerpt(line.text, offset + hit.span[0], offset + hit.span[1]))
         attempt = self._start(pattern.start, line, place) if pattern.start is not None else self.attempt(place)
         attempt.recent.append(place)
+        attempt.patterns.add(pattern.id)
         self._segment(input_index, pattern, line)
         if pattern.engine:
             attempt.engine = attempt.engine or pattern.engine
@@ -105,6 +108,8 @@ class Record:
             attempt.ready, attempt.ready_order = place, self.order
         elif pattern.marks == "shutdown" and attempt.shutdown is None:
             attempt.shutdown, attempt.shutdown_order = place, self.order
+        elif pattern.marks == "refused" and len(attempt.refusals) < REFUSALS:
+            attempt.refusals.append(place)
         if pattern.cause is not None or pattern.marks == "suspect":
             self._event(hit, attempt, place, figures)
         elif pattern.stage is not None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from analyzer.facts.attempt import Attempt
 from analyzer.facts.observation import Event, Observation, Place, excerpt
 from analyzer.facts.ranks import Ranks
-from analyzer.facts.record import Record
+from analyzer.facts.record import ARGUMENTS, Record
 from analyzer.model import Fact, GpuSnapshot, Series, Setting, Source, Value
 from analyzer.model.versions import Range, key
 from analyzer.readers.base import Reading
@@ -38,6 +38,11 @@ class View:
     command: str | None = None
     scopes: Mapping[str, str] = field(default_factory=dict)
     source: Callable[[Place], Source] = field(default=lambda place: Source("", place.line, place.text))
+
+    @property
+    def arguments_seen(self) -> bool:
+        """Whether the engine printed what it was started with, so that a setting that is not there has its default."""
+        return any(seen.strength >= ARGUMENTS for seen in self.attempt.settings.values())
 
     def all(self, name: str) -> list[Fact]:
         """Every fact ``name``, in reading order."""

@@ -17,7 +17,7 @@ from analyzer.patterns.load import LibraryError, pattern_from
 from analyzer.patterns.model import MAX_WINDOW, Advice, Cause, Library, Pattern, RedactionRule
 
 UNITS = frozenset({*BYTES_PER, "", "s", "tokens", "blocks", "%", "fraction", "tokens/s", "x", "as printed"})
-MARKS = frozenset({"ready", "shutdown", "traceback", "suspect", "died", "request"})
+MARKS = frozenset({"ready", "shutdown", "traceback", "suspect", "died", "request", "refused"})
 SEVERITIES = frozenset(Severity)
 CONFIDENCES = frozenset(Confidence)
 LANGUAGES = ("en", "zh")

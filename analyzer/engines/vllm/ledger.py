@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from analyzer.engines import device
 from analyzer.engines.case import Case
 from analyzer.engines.lines import Lines, spell
-from analyzer.engines.vllm.eras import Era, GraphRule, possible
+from analyzer.engines.vllm import graphs
+from analyzer.engines.vllm.eras import Era, GraphRule, default_utilization, possible
 from analyzer.engines.vllm.identity import budget_bytes
 from analyzer.facts.observation import Event
 from analyzer.facts.view import View
@@ -111,11 +112,13 @@ def _plan(case: Case, lines: Lines, unit: _Unit) -> None:
     lines.measured("budget", view.fact("budget.bytes", rank))
     total = lines.get("total")
     utilization = view.fact("budget.utilization")
-    if "budget" not in lines and total is not None and utilization is not None and isinstance(utilization.value, float):
-        share = utilization.value
+    if "budget" not in lines and total is not None and utilization is not None and isinstance(utilization.value, (int, float)):
+        share = float(utilization.value)
         lines.derived(
             "budget", budget_bytes(total, share), spell("total × gpu_memory_utilization = {t} × {u}", t=total, u=share), utilization.source
         )
+    if "budget" not in lines and total is not None and utilization is None and view.version is not None:
+        _default_budget(view, lines, total)
     weights = view.fact("weights", rank)
     lines.measured("weights", weights)
     lines.measured("draft_weights", view.fact("draft_weights", rank))
@@ -161,6 +164,18 @@ def _plan(case: Case, lines: Lines, unit: _Unit) -> None:
     lines.measured("cuda_graphs", actual)
 
 
+def _default_budget(view: View, lines: Lines, total: int) -> None:
+    """The budget by the version's default: derived where the engine printed its arguments and names no share, else an assumption."""
+    share = default_utilization(view.version if _known(view.version or "") else None)
+    if share is None:
+        return
+    formula = spell("total × default gpu_memory_utilization = {t} × {u}", t=total, u=share)
+    if view.arguments_seen:
+        lines.derived("budget", budget_bytes(total, share), formula)
+    else:
+        lines.estimated("budget", budget_bytes(total, share), formula)
+
+
 def _closes_without(lines: Lines, estimate: int) -> bool:
     """Whether the figures close by themselves: then the estimate was not applied, whatever version and environment suggest."""
     parts = [lines.get(name) for name in ("weights", "kv_cache", "non_torch", "activation_peak")]
@@ -198,13 +213,32 @@ def _card(case: Case, lines: Lines, unit: _Unit) -> None:
 
 
 def graphs_inside(view: View) -> bool | None:
-    """Whether the budget reserves CUDA graphs in every era that is left; None where that depends."""
-    rules = {era.graphs for era in eras(view)}
-    if rules == {GraphRule.OUTSIDE}:
-        return False
-    estimate = environment(view).get("VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS")
-    if rules == {GraphRule.OPT_OUT}:
-        return estimate != "0"
-    if rules == {GraphRule.OPT_IN}:
-        return estimate == "1"
-    return None
+    """Whether the budget reserves CUDA graphs; None where version, runner or platform leave that open (graphs.py)."""
+    generation = view.generation if view.generation in ("v0", "v1") else None
+    where = view.version if view.version is not None and _known(view.version) else view.versions
+    found = graphs.place(
+        where,
+        generation,  # type: ignore[arg-type]
+        env=environment(view),
+        runner=_runner(view),
+        architecture=_architecture(view),
+        eager=bool(view.setting("--enforce-eager")),
+    )
+    inside = graphs.graphs_inside(found)
+    if inside is None and view.fact("cuda_graphs.estimated") is not None:
+        # The estimate is printed by the versions that can reserve it; which of them, the era's rule tells (0.18.0+).
+        rules = {era.graphs for era in eras(view)}
+        return True if rules == {GraphRule.OPT_OUT} else None
+    return inside
+
+
+def _runner(view: View) -> graphs.Runner | None:
+    """The model runner that a line names (0.16.0+: "Using V2 Model Runner", or that V1's is used instead)."""
+    if "vllm.banner.v1_runner" in view.attempt.patterns:
+        return "v1"
+    return "v2" if "vllm.banner.v2_runner" in view.attempt.patterns else None
+
+
+def _architecture(view: View) -> str | None:
+    names = (view.model or {}).get("architectures")
+    return str(names[0]) if isinstance(names, list) and names else None
