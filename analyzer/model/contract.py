@@ -7,7 +7,9 @@ what is not known is null or absent, never 0.
 from __future__ import annotations
 
 import json
-from typing import Any, NotRequired, TypedDict
+from typing import Any, NotRequired
+
+from typing_extensions import TypedDict  # pydantic takes typing's own only from Python 3.12 on
 
 from analyzer.model.facts import Fact, Series, Source, Value
 from analyzer.model.finding import Change, EnvChange, Finding, Fix, FlagChange, OptionChange
