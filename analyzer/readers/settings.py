@@ -118,7 +118,7 @@ def non_default_args(body: str) -> Settings:
 
 
 def namespace(body: str) -> Settings:
-    """From ``args: Namespace(host=None, …)`` (vLLM to 0.8.5) or another ``Name(key=value, …)``, defaults included; None and empty ones are not."""
+    """From ``args: Namespace(host=None, …)`` (vLLM to 0.8.5) or another ``Name(key=value, …)``: defaults included, None and empty not."""
     found: Settings = {}
     for key, span, end in keyword_items(body, body.find("(") + 1):
         if end is End.CLOSED:

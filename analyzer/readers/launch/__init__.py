@@ -106,7 +106,7 @@ def _fill(launch: Invocation, reading: Reading, lines: _Lines) -> None:
     known = assignments(lines.text, launch.start)
     values = {name: assigned for name, assigned in known.items() if not is_secret(name)}
     for argument in launch.arguments:
-        if not argument.flag.startswith("--") or is_secret(argument.flag):
+        if argument.computed or not argument.flag.startswith("--") or is_secret(argument.flag):
             continue
         value, place = argument.value, argument.place[0]
         if isinstance(value, str) and "$" in value and launch.form != PYTHON:

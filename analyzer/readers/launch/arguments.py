@@ -71,6 +71,7 @@ class Argument:
     place: tuple[int, int]
     joined: bool = False  # --flag=value in one word
     positional: bool = False
+    computed: bool = False  # the value is an expression of a program: not known
     switch: bool = False  # no value of its own: the flag alone, or --no-flag
 
 

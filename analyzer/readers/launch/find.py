@@ -32,6 +32,8 @@ _QUOTED = re.compile(r"\s*(?:>\s?)+(?=\S)")
 _ROOT_PROMPT = re.compile(r"\s*#\s+(?=\S)")
 _HIT = re.compile("|".join(re.escape(sign) for sign in (*SIGNS, "docker run", "podman run", "nerdctl run", "docker create")))
 _CONTINUES = re.compile(r"(?:\\|\s[\^`])[ \t]*\r?$")
+#: Punctuation that stands right before a command in a sentence.
+_CLINGS = "：，。、（「“；:(,"
 #: A page that holds more is no log: the last ones count.
 MAX_LAUNCHES = 500
 #: Most lines of one command, and how many lines after one are looked at for a log.
@@ -88,6 +90,8 @@ def invocations(text: str) -> list[Invocation]:
             done = end
             continue
         at, prompt = prompt_end(text, start, end)
+        if hit.start() > at and text[hit.start() - 1] in _CLINGS:
+            at = hit.start()
         commands, done = read(text, at, len(text))
         done = max(done, end if done < start else done)
         for command in commands:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from typing import Any
 
 from analyzer.readers.launch.arguments import Argument
 from analyzer.readers.launch.shell import Word
@@ -41,7 +42,8 @@ class Invocation:
     image: str | None = None
     options: dict[str, tuple[str, tuple[int, int]]] = field(default_factory=dict)  # docker's own options with a size
     comment: str = ""
-    node: object = None  # YAML: the container's mapping node
+    list_style: str = ""  # YAML: "block" or "flow" where the arguments are a list, else they are one string
+    node: Any = None  # YAML: the container's mapping node
 
 
 _TAG_VERSION = re.compile(r"v?(\d+\.\d+(?:\.\d+)*(?:\.?post\d+)?(?:\.?rc\d+)?(?:\.?dev\d+)?)(?![\d.])")

@@ -114,7 +114,46 @@ def _container(text: str, offset: int, keys: dict[str, Node], inner: Inner) -> I
     invocation.words = words
     invocation.arguments = arguments(words, invocation.engine, takes_model=takes_model and invocation.engine == "vllm")
     _environment(offset, keys, invocation)
+    sink = next((keys[key] for key in ("args", "command", "entrypoint") if key in keys), None)
+    if sink is not None and sink.id == "sequence":
+        invocation.list_style = "flow" if sink.flow_style else "block"
+        invocation.after = _span(offset, sink.value[-1])[1] if sink.value else _span(offset, sink)[1] - 1
+    elif words:
+        invocation.after = words[-1].end
     return invocation
+
+
+def added_variable(text: str, launch: Invocation, name: str, content: str) -> list[tuple[int, int, str]]:
+    """The edits (start, end, new text) that set one more variable of a container."""
+    node, value = launch.node, '"' + content.replace("\\", "\\\\").replace('"', '\\"') + '"'
+    compose = re.search(r"^services:", text[launch.start : launch.end], re.MULTILINE) is not None
+    keys = {key.value: (key, entry) for key, entry in node.value if key.id == "scalar"}
+    given = next(
+        (keys[key][1] for key in ("environment", "env") if key in keys and keys[key][1].id != "scalar" and keys[key][1].value), None
+    )
+    if given is None:
+        anchor, entry = keys.get("image") or keys.get("command") or next(iter(keys.values()))
+        at = text.find("\n", launch.start + entry.end_mark.index - (1 if entry.id != "scalar" or entry.style in ("|", ">") else 0))
+        at = len(text) if at < 0 else at
+        pad = " " * anchor.start_mark.column
+        added = (
+            f"\n{pad}environment:\n{pad}  {name}: {value}" if compose else f"\n{pad}env:\n{pad}  - name: {name}\n{pad}    value: {value}"
+        )
+        return [(at, at, added)]
+    mapping = given.id == "mapping"
+    last = given.value[-1][1] if mapping else given.value[-1]
+    at = launch.start + last.end_mark.index
+    while at > 0 and text[at - 1].isspace():
+        at -= 1
+    if given.flow_style:
+        item = f"{name}: {value}" if mapping else f"{{name: {name}, value: {value}}}" if last.id == "mapping" else f'"{name}={content}"'
+        return [(at, at, ", " + item)]
+    pad = " " * given.start_mark.column
+    if mapping:
+        return [(at, at, f"\n{pad}{name}: {value}")]
+    if last.id == "mapping":
+        return [(at, at, f"\n{pad}- name: {name}\n{pad}  value: {value}")]
+    return [(at, at, f"\n{pad}- {name}={content}" if re.fullmatch(r"[\w./:,-]*", content) else f'\n{pad}- "{name}={content}"')]
 
 
 def _span(offset: int, node: Node) -> tuple[int, int]:

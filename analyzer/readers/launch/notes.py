@@ -19,7 +19,7 @@ MAX_BEFORE = 20_000
 _USED = re.compile(r"\$(?:\{(?P<braced>[A-Za-z_]\w*)(?::?-(?P<default>[^}]*))?\}|(?P<plain>[A-Za-z_]\w*))")
 _VERSION = r"(?P<version>\d+\.\d+(?:\.\d+)*(?:\.?(?:post|rc|dev|a|b)\d+)*(?:\+[\w.]+)?)"
 _NAMED = {
-    "vllm": re.compile(rf"\bvllm(?:[ \t]+version)?[ \t]*(?:==|[:=]|[ \t(])[ \t]*v?{_VERSION}(?![\w.]*/)", re.IGNORECASE),
+    "vllm": re.compile(rf"\bvllm(?:[ \t]+version)?[ \t]*(?:==|=|:[ \t]|[ \t(])[ \t]*v?{_VERSION}(?![\w.]*/)", re.IGNORECASE),
     "sglang": re.compile(rf"\bsglang(?:[ \t]+version)?(?:==|[:=]|[ \t(-]|)[ \t]*v?{_VERSION}", re.IGNORECASE),
     "lmdeploy": re.compile(rf"\blmdeploy(?:[ \t]+version)?[ \t]*(?:==|[:=]|[ \t])[ \t]*v?{_VERSION}", re.IGNORECASE),
     "llama.cpp": re.compile(r"\bllama\.cpp[ \t]+(?:build[ \t]+)?(?P<version>b\d{3,6})\b", re.IGNORECASE),

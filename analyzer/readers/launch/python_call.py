@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from itertools import islice
 
 from analyzer.readers.launch.arguments import Argument
 from analyzer.readers.launch.invocation import PYTHON, Invocation
@@ -12,6 +13,8 @@ from analyzer.readers.settings import End, keyword_items, long_flag, python_valu
 
 #: Longest call that is read, in characters.
 MAX_CALL = 20_000
+#: So many places of a page are tried.
+MAX_CALLS = 200
 #: Literals one of which every call holds.
 SIGNS = ("LLM(", "EngineArgs(", ".Engine(")
 
@@ -23,7 +26,7 @@ _COMMENT = re.compile(r"'(?:\\.|[^'\\\n])*'|\"(?:\\.|[^\"\\\n])*\"|#[^\n]*")
 
 def calls(text: str) -> Iterator[Invocation]:
     """The calls in ``text`` that give at least one argument, whatever stands around them."""
-    for matched in _CALL.finditer(text):
+    for matched in islice(_CALL.finditer(text), MAX_CALLS):
         line = text.rfind("\n", 0, matched.start()) + 1
         head = text[line : matched.start()]
         if "#" in head or head.lstrip().startswith(("def ", "class ", "import ", "from ")):
@@ -38,7 +41,7 @@ def calls(text: str) -> Iterator[Invocation]:
 
 def _call(text: str, inside: int, start: int, engine: str) -> Invocation | None:
     body = text[inside : inside + MAX_CALL]
-    body = _COMMENT.sub(lambda matched: " " * len(matched[0]) if matched[0][0] == "#" else matched[0], body)
+    body = without_comments(body)
     found = Invocation(PYTHON, engine, start, inside)
     positional = _STRING.match(body)
     if positional:
@@ -51,21 +54,28 @@ def _call(text: str, inside: int, start: int, engine: str) -> Invocation | None:
         return None
     for key, (first, last), how in keyword_items(body[: close + 1], 0):
         value = body[first:last]
-        if how is not End.CLOSED or not _LITERAL.match(value):
-            word = Word(value, inside + first, inside + last)
-            found.words.append(word)
+        if how is not End.CLOSED:
             continue
-        word = Word(key, inside + first, inside + last)
-        flag = long_flag(key)
+        place = (inside + first, inside + last)
+        word = Word(key, *place)
+        computed = _LITERAL.match(value) is None
         found.words.append(word)
-        found.arguments.append(Argument(flag, python_value(value), (word,), (inside + first, inside + last), joined=True))
-    if not found.arguments:
+        known = None if computed else python_value(value)
+        found.arguments.append(Argument(long_flag(key), known, (word,), place, joined=True, computed=computed))
+    if all(argument.computed for argument in found.arguments):
         return None
     found.end = inside + close + 1
+    while found.end < len(text) and text[found.end] == ")":  # of the call around it
+        found.end += 1
     found.after = inside + close
     found.before = start
     found.arguments.sort(key=lambda argument: argument.place)
     return found
+
+
+def without_comments(code: str) -> str:
+    """``code`` with blanks in place of its comments, every character at its place."""
+    return _COMMENT.sub(lambda matched: " " * len(matched[0]) if matched[0][0] == "#" else matched[0], code)
 
 
 def _end(body: str) -> int | None:
