@@ -32,8 +32,8 @@ NAMESPACE = (
         ),
         (
             non_default_args,
-            "non-default args: {'config_format': <C.AUTO: 'auto'>, 'served_model_name': ['x'], 'compilation_config': {'mode': None, 'l': [1, 2]}}",
-            {"--config-format": "auto", "--served-model-name": "x", "--compilation-config": "{'mode': None, 'l': [1, 2]}"},
+            "non-default args: {'config_format': <C.AUTO: 'auto'>, 'served_model_name': ['x'], 'compilation_config': {'mode': None}}",
+            {"--config-format": "auto", "--served-model-name": "x", "--compilation-config": "{'mode': None}"},
         ),
         # A value that the text breaks off is left out: 131 may have been 131072.
         (non_default_args, "{'max_num_seqs': 16, 'max_model_len': 131", {"--max-num-seqs": 16}),
