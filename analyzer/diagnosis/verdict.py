@@ -117,3 +117,8 @@ def _running(view: View, events: list[Event], causes: Mapping[str, Cause]) -> Ve
 def _share(attempt: Attempt, event: Event) -> float:
     """How many of the requests that the access log shows were refused in this way."""
     return attempt.event_counts[event.pattern.id] / attempt.requests
+
+
+def renamed(verdict: Verdict, cause: str, confidence: Confidence) -> Verdict:
+    """The same verdict with a finer or truer cause; the former one follows from it."""
+    return Verdict(verdict.state, verdict.stage, cause, confidence, verdict.event, list(verdict.evidence), list(verdict.places), verdict.cause)

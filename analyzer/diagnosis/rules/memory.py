@@ -1,24 +1,22 @@
-"""Rules over several facts, where one line cannot tell. Each refines a verdict or leaves it; they run in the order of RULES."""
+"""Rules that tell causes of memory apart: by the sentence's own figures, by who else holds the card, by the kind of device."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 
-from analyzer.diagnosis.verdict import Verdict
+from analyzer.diagnosis.verdict import Verdict, renamed
 from analyzer.engines import device
 from analyzer.engines.case import Case
 from analyzer.facts.view import View
 from analyzer.model import Confidence, Fact, Source, State
 from analyzer.model.units import GIB
+from analyzer.model.versions import base
 
 #: reference/causes.yaml: the request would fit into what PyTorch holds unused, by both thresholds.
 FRAGMENTATION_BYTES = GIB
 FRAGMENTATION_TIMES = 4
 #: reference/causes.yaml: a neighbour that took the slack holds more than this.
 NEIGHBOUR_BYTES = GIB
-
-Rule = Callable[[View, Verdict], Verdict | None]
 
 
 def fragmentation(view: View, verdict: Verdict) -> Verdict | None:
@@ -30,19 +28,45 @@ def fragmentation(view: View, verdict: Verdict) -> Verdict | None:
     if tried is None or unused is None or not tried.bytes or unused.bytes is None:
         return None
     if unused.bytes >= FRAGMENTATION_BYTES and unused.bytes >= FRAGMENTATION_TIMES * tried.bytes:
-        return _renamed(verdict, "cuda_oom.fragmentation", Confidence.CERTAIN)
+        return renamed(verdict, "cuda_oom.fragmentation", Confidence.CERTAIN)
     return None
 
 
 def process_limit(view: View, verdict: Verdict) -> Verdict | None:
-    """A per-process limit was in force and reached while the card had room for the request."""
+    """A per-process limit was in force and what PyTorch holds together with the request is above it, with room on the card."""
     if verdict.event is None or verdict.cause is None or not verdict.cause.startswith("cuda_oom."):
         return None
     named = _named(view.event_facts(verdict.event))
     tried, free, limit = (named.get(name) for name in ("oom.tried", "oom.free", "oom.limit"))
-    if limit is not None and tried is not None and free is not None and (free.bytes or 0) > (tried.bytes or 0):
-        return _renamed(verdict, "cuda_oom.process_limit", Confidence.CERTAIN)
+    if limit is None or limit.bytes is None or tried is None or tried.bytes is None:
+        return None
+    held = sum(_size(named, name) for name in ("oom.torch_allocated", "oom.reserved_unallocated"))
+    held = max(held, _size(named, "torch_reserved"))
+    if held + tried.bytes > limit.bytes and (free is None or (free.bytes or 0) > tried.bytes):
+        return renamed(verdict, "cuda_oom.process_limit", Confidence.CERTAIN)
     return None
+
+
+def sleep_mode(view: View, verdict: Verdict) -> Verdict | None:
+    """The sleep-mode allocator refused: from 0.27.0 on the profile sees what it holds, and the cause is the stage's own."""
+    if verdict.cause != "engine.version_bug.sleep_mode_kv_overestimate" or verdict.stage is None:
+        return None
+    if verdict.stage == "kv_init" and view.version is None:
+        return None
+    measured = view.version is not None and _newer(view.version, "0.27.0")
+    if not measured and verdict.stage == "kv_init":
+        return None
+    stage = {"launch": "device_init", "shutdown": "serving"}.get(verdict.stage, verdict.stage)
+    changed = renamed(verdict, f"cuda_oom.{stage}", Confidence.CERTAIN)
+    changed.follows = None
+    return changed
+
+
+def _newer(version: str, than: str) -> bool:
+    try:
+        return base(version) >= base(than)
+    except ValueError:
+        return False
 
 
 def neighbour_while_serving(view: View, verdict: Verdict) -> Verdict | None:
@@ -52,7 +76,7 @@ def neighbour_while_serving(view: View, verdict: Verdict) -> Verdict | None:
     own, others = device.own_process(view.event_facts(verdict.event))
     held = sum(fact.bytes or 0 for fact in others)
     if own is not None and held > NEIGHBOUR_BYTES:
-        changed = _renamed(verdict, "cuda_oom.serving.other_process", Confidence.CERTAIN)
+        changed = renamed(verdict, "cuda_oom.serving.other_process", Confidence.CERTAIN)
         changed.evidence += _lines_naming(view, [fact.pid for fact in others if fact.pid is not None])
         return changed
     return None
@@ -71,13 +95,13 @@ def holder_named(view: View, verdict: Verdict) -> Verdict | None:
         snapshot, card = found
         foreign = [entry for entry in device.foreign_processes(case, snapshot, card.index) if entry[2] > GIB // 4]
         if foreign:
-            changed = _renamed(verdict, "startup.other_process", Confidence.CERTAIN)
+            changed = renamed(verdict, "startup.other_process", Confidence.CERTAIN)
             changed.evidence += _lines_naming(view, [pid for pid, _, _ in foreign if pid is not None])
             return changed
     for reading in view.readings:
         for note in reading.notes:
             if _names_a_neighbour(note.text):
-                changed = _renamed(verdict, "startup.other_process", Confidence.LIKELY)
+                changed = renamed(verdict, "startup.other_process", Confidence.LIKELY)
                 changed.evidence.append(note)
                 return changed
     return None
@@ -97,35 +121,24 @@ def unified_memory(view: View, verdict: Verdict) -> Verdict | None:
     for reading in view.readings:
         for note in reading.notes:
             if UNIFIED.search(note.text):
-                changed = _renamed(verdict, "unified_memory.exhausted", Confidence.LIKELY)
+                changed = renamed(verdict, "unified_memory.exhausted", Confidence.LIKELY)
                 changed.evidence.append(note)
                 return changed
     for snapshot in view.snapshots:
         if any(card.name and UNIFIED.search(card.name) for card in snapshot.gpus):
-            changed = _renamed(verdict, "unified_memory.exhausted", Confidence.LIKELY)
+            changed = renamed(verdict, "unified_memory.exhausted", Confidence.LIKELY)
             changed.evidence.append(snapshot.source)
             return changed
     return None
 
 
-RULES: tuple[Rule, ...] = (process_limit, fragmentation, neighbour_while_serving, holder_named, unified_memory)
-
-
-def refine(view: View, verdict: Verdict) -> Verdict:
-    """``verdict`` after every rule that applies, in order; the first that changes the cause ends it."""
-    for rule in RULES:
-        changed = rule(view, verdict)
-        if changed is not None:
-            return changed
-    return verdict
-
-
-def _renamed(verdict: Verdict, cause: str, confidence: Confidence) -> Verdict:
-    return Verdict(verdict.state, verdict.stage, cause, confidence, verdict.event, list(verdict.evidence), list(verdict.places), verdict.cause)
-
-
 def _named(facts: list[Fact]) -> dict[str, Fact]:
     return {fact.name: fact for fact in facts}
+
+
+def _size(named: dict[str, Fact], name: str) -> int:
+    fact = named.get(name)
+    return fact.bytes or 0 if fact is not None else 0
 
 
 def _lines_naming(view: View, pids: list[int]) -> list[Source]:

@@ -1,0 +1,62 @@
+"""Rules that tell from statistics over time why requests wait, while no line says that anything is wrong."""
+
+from __future__ import annotations
+
+from analyzer.diagnosis.verdict import Verdict
+from analyzer.facts.view import View
+from analyzer.model import Confidence, Series, Source, State
+from analyzer.model.units import Number
+
+#: So many statistics lines in a row must show the same, or it is a moment and no state.
+POINTS = 3
+#: A pool that is less used than this (percent) is not what holds requests back.
+IDLE_POOL = 50.0
+
+
+def capped_by_max_num_seqs(view: View, verdict: Verdict) -> Verdict | None:
+    """Running stands at max_num_seqs while others wait and the pool is nearly empty: the cap makes the queue."""
+    if verdict.state is not State.HEALTHY:
+        return None
+    cap = view.number("scheduler.max_num_seqs")
+    tail = _tail(view, ("scheduler.running", "scheduler.waiting", "kv_cache.usage"))
+    if cap is None or tail is None:
+        return None
+    if all(running == cap and waiting > 0 and usage < IDLE_POOL for running, waiting, usage in tail):
+        return _degraded(view, verdict, "scheduler.max_num_seqs_cap", ("scheduler.max_num_seqs", "scheduler.waiting"))
+    return None
+
+
+def prompt_exceeds_pool(view: View, verdict: Verdict) -> Verdict | None:
+    """Nothing runs, the queue grows, the pool is empty, and a known prompt is longer than the pool (0.19+ reserves for the whole prompt)."""
+    if verdict.state is not State.HEALTHY:
+        return None
+    tokens = view.number("kv_cache.tokens")
+    prompts = [fact for fact in view.all("request.input_tokens") if isinstance(fact.value, (int, float))]
+    tail = _tail(view, ("scheduler.running", "scheduler.waiting", "kv_cache.usage"))
+    if tokens is None or tail is None or not any(float(fact.value) > tokens for fact in prompts):
+        return None
+    if all(running == 0 and waiting > 0 and usage < 1 for running, waiting, usage in tail) and tail[-1][1] >= tail[0][1]:
+        return _degraded(view, verdict, "scheduler.prompt_exceeds_kv_pool", ("request.input_tokens", "kv_cache.tokens", "scheduler.waiting"))
+    return None
+
+
+def _tail(view: View, names: tuple[str, ...]) -> list[tuple[Number, ...]] | None:
+    """The last POINTS readings of the statistics ``names``, side by side; None where there are fewer or they do not belong together."""
+    courses: list[Series] = []
+    for name in names:
+        found = [series for series in view.series() if series.name == name]
+        if not found or found[-1].count < POINTS or len(found[-1].points) < POINTS:
+            return None
+        courses.append(found[-1])
+    if len({series.count for series in courses}) != 1:
+        return None
+    return list(zip(*([value for _, value in series.points[-POINTS:]] for series in courses), strict=True))
+
+
+def _degraded(view: View, verdict: Verdict, cause: str, names: tuple[str, ...]) -> Verdict:
+    evidence: list[Source] = []
+    for name in names:
+        fact = view.fact(name)
+        if fact is not None:
+            evidence.append(fact.source)
+    return Verdict(State.DEGRADED, "serving", cause, Confidence.LIKELY, verdict.event, evidence)
