@@ -162,7 +162,7 @@ def view(
 
 def _subject(readings: Sequence[Reading]) -> Reading | None:
     """The launch command that the failing run was started with: the last one that is not part of a log."""
-    commands = [reading for reading in readings if reading.kind == "launch-command" and (reading.settings or reading.command)]
+    commands = [reading for reading in readings if reading.kind in ("launch-command", "k8s") and (reading.settings or reading.command)]
     return commands[-1] if commands else None
 
 
