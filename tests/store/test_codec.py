@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+import json
 import math
 
 import pytest
+import zstandard
 
 from analyzer.model import LANGUAGES, Fact, Source
 from analyzer.store.codec import CodecError, pack, unpack
@@ -23,6 +25,22 @@ def test_values_keep_their_type(value: object) -> None:
     back = unpack(pack(made)).facts[0].value
     assert back == value
     assert type(back) is type(value)
+
+
+def test_a_whole_number_stays_one_where_the_model_says_float() -> None:
+    made = report()
+    made.gpu_snapshots[0].gpus[0].memory_total_mib = 40960
+    assert '"memory_total_mib":40960,' in unpack(pack(made)).to_json()
+
+
+def test_older_and_newer_reports_are_read() -> None:
+    """A field gained takes its default, a field lost is passed over."""
+    plain = json.loads(zstandard.ZstdDecompressor().decompress(pack(report())[1:]))
+    del plain["command"], plain["findings"][0]["stage"]
+    plain["lost"] = plain["inputs"][0]["lost"] = 1
+    back = unpack(b"\x01" + zstandard.compress(json.dumps(plain).encode()))
+    assert (back.command, back.findings[0].stage) == (None, None)
+    assert back.facts == report().facts
 
 
 def test_infinities_survive() -> None:
