@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from analyzer.diagnosis import order, words
+from analyzer.diagnosis.notes import notes
 from analyzer.diagnosis.verdict import Verdict, severity
 from analyzer.engines import engine
 from analyzer.model import (
@@ -75,7 +76,7 @@ def root_finding(case: Case, verdict: Verdict, library: Library) -> Finding:
         words.explanation(cause, pattern.text if own and pattern is not None else None, known),
         evidence,
         root=True,
-        needs=words.needs(needs, library, known),
+        needs=words.needs([name for name in needs if not _have(name, view)], library, known),
         not_this=words.not_this(against, library, known),
         fixes=changed,
         pattern=pattern.id if pattern is not None else None,
@@ -111,6 +112,9 @@ def other_findings(case: Case, verdict: Verdict, library: Library) -> list[Findi
         )
         if len(found) >= FINDINGS:
             break
+    if verdict.state in (State.HEALTHY, State.DEGRADED):
+        said = frozenset({verdict.cause, *found})
+        return [*found.values(), *notes(case, library, known, said)]
     return list(found.values())
 
 
@@ -258,6 +262,17 @@ def _course(case: Case, verdict: Verdict) -> list[Source]:
     return found
 
 
+def _have(need: str, view: View) -> bool:
+    """Whether the inputs hold what a need asks for: then it is not asked for."""
+    if need == "log_head":
+        return view.arguments_seen or bool(view.attempt.settings)
+    if need == "nvidia_smi_now":
+        return bool(view.snapshots)
+    if need == "launch_command":
+        return view.command is not None
+    return need == "model_config" and view.model is not None
+
+
 def _open_needs(view: View, library: Library, *, failed: bool) -> tuple[str, ...]:
     """What to ask for where the cause is open: what its symptoms ask for, then the missing part of the log."""
     names: list[str] = []
@@ -268,7 +283,7 @@ def _open_needs(view: View, library: Library, *, failed: bool) -> tuple[str, ...
         names += ["log_head", "first_worker_error"]
     else:
         names.append("what_follows" if view.attempt.stage is not None else "log_head")
-    return tuple(dict.fromkeys(names))
+    return tuple(name for name in dict.fromkeys(names) if not _have(name, view) or name == "log_head")
 
 
 # --- fixes -------------------------------------------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from analyzer.model import Fact, GpuSnapshot, Series, Setting, Source
 from analyzer.patterns.extract import Hit
 from analyzer.patterns.model import Pattern
 from analyzer.readers.base import Reading
-from analyzer.readers.settings import READERS, SETTING_FACTS
+from analyzer.readers.settings import READERS, setting_fact
 
 #: Earlier attempts that are kept whole; of a crash loop the first ones and the latest are enough.
 ATTEMPTS_KEPT = 16
@@ -164,12 +164,12 @@ class Record:
         if known is not None and known.strength > strength:
             return
         attempt.settings[flag] = SettingSeen(value, place, strength)
-        fact = SETTING_FACTS.get(flag)
-        if fact is not None and isinstance(value, (int, float)) and not isinstance(value, bool):
-            name, unit = fact
+        fact = setting_fact(flag, value)
+        if fact is not None:
+            name, figure, unit = fact
             process = line.process if line is not None else None
             time = line.time if line is not None else None
-            attempt.observe(Observation(name, value, unit, place, "setting", process=process, time=time, order=self.order))
+            attempt.observe(Observation(name, figure, unit, place, "setting", process=process, time=time, order=self.order))
 
     def _event(self, hit: Hit, attempt: Attempt, place: Place, figures: list[Observation]) -> None:
         line = hit.line

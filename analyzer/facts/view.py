@@ -12,7 +12,7 @@ from analyzer.facts.record import ARGUMENTS, Record
 from analyzer.model import Fact, GpuSnapshot, Series, Setting, Source, Value
 from analyzer.model.versions import Range, key
 from analyzer.readers.base import Reading
-from analyzer.readers.settings import SETTING_FACTS
+from analyzer.readers.settings import setting_fact
 
 #: Figures of the engine that every worker may print with its own value: the smallest is in force (vllm-memory-model.md, section 5).
 SMALLEST = frozenset({"kv_cache.tokens", "kv_cache.gpu_blocks", "concurrency.max"})
@@ -167,16 +167,11 @@ def _subject(readings: Sequence[Reading]) -> Reading | None:
 
 
 def _setting_fact(flag: str, setting: Setting, attempt: int) -> list[Fact]:
-    known = SETTING_FACTS.get(flag)
-    value = setting.value
-    if isinstance(value, str):
-        try:
-            value = float(value) if "." in value else int(value)
-        except ValueError:
-            return []
-    if known is None or isinstance(value, bool) or not isinstance(value, (int, float)):
+    known = setting_fact(flag, setting.value)
+    if known is None:
         return []
-    return [Fact(known[0], value, known[1], setting.source, attempt, pattern="setting")]
+    name, value, unit = known
+    return [Fact(name, value, unit, setting.source, attempt, pattern="setting")]
 
 
 def _at(fact: Fact, attempt: int) -> Fact:

@@ -29,6 +29,8 @@ ANCHORS = (
     "image:", "OLLAMA_", "VLLM_", "vLLM 0.", "vllm 0.", "vllm==", "sglang 0.", "sglang0.", "lmdeploy 0.", "llama.cpp",
 )  # fmt: skip
 
+#: Remarks that are kept.
+MAX_REMARKS = 40
 #: Environment variables that say something about an engine's run.
 VARIABLES = re.compile(
     r"(?:VLLM|CUDA|PYTORCH|TORCH|NCCL|HF|HUGGING_?FACE|TRANSFORMERS|GLOO|RAY|SGLANG|SGL|OLLAMA|GGML|LLAMA|FLASHINFER|TRITON|HIP|ROCR|HSA|NVIDIA|"
@@ -74,7 +76,18 @@ def read(page: Page) -> list[Reading]:
     _settle(group, lines)
     if not found and page.whole and not lines.log:
         found = _note(lines)
+    if found:
+        found[-1].notes = _remarks(lines)
     return found
+
+
+def _remarks(lines: _Lines) -> list[Source]:
+    """What the user wrote beside the commands: comments, and in a text without a log every line of prose."""
+    page = lines.page
+    commented = [index for index, line in enumerate(page.lines) if line.lstrip().startswith(("#", "//")) and len(line.strip()) > 3]
+    prose = [] if lines.log or not page.whole else range(len(page.lines))
+    chosen = sorted({*commented, *(index for index in prose if page.lines[index].strip())})
+    return [page.source(index) for index in chosen[:MAX_REMARKS]]
 
 
 def _settle(group: list[tuple[Invocation, Reading]], lines: _Lines) -> None:

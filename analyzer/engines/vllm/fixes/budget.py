@@ -21,6 +21,7 @@ LEAST_SHARE = 0.6
 #: highest share at which they commonly fit (vllm-memory-model.md, section 4).
 STEP_DOWN, OUTSIDE_CEILING = 0.05, 0.92
 HUNDREDTH = 0.01
+# The first allocation that is refused is not the last one that is made: a step of warm-up or service gets a hundredth more.
 
 
 def raise_utilization(plan: Plan) -> Computed | None:
@@ -89,10 +90,11 @@ def _lower(plan: Plan, before: float) -> float | None:
     else:
         to = before - HUNDREDTH
     if missing is not None and total is not None:
-        to = min(to, math.floor(100 * (before - missing / total) + 1e-9) / 100)
+        margin = 0.0 if outside or plan.case.stage == "graph_capture" or "sampler" in (plan.case.cause or "") else HUNDREDTH
+        to = min(to, math.floor(100 * (before - missing / total - margin) + 1e-9) / 100)
     too_low = [share for share, cause in plan.case.earlier if cause == "kv_cache.no_memory_left" and share < before]
-    if too_low and to <= max(too_low):
-        to = math.ceil(50 * (max(too_low) + before) - 1e-9) / 100  # an earlier start with less had no pool: meet in the middle
+    if too_low:
+        to = max(to, math.ceil(50 * (max(too_low) + before) - 1e-9) / 100)  # an earlier start with less had no pool: meet in the middle
     if total is not None and budget is not None and pool is not None and needed is not None:
         to = max(to, inverse.utilization_needed(total, budget, pool, needed))
     to = round(to, 2)

@@ -28,8 +28,8 @@ def lower_max_num_seqs(plan: Plan) -> Computed | None:
         why = f"{before} × {human(plan.shortfall.free)} / {human(plan.shortfall.tried)}"
     elif cause == "cuda_oom.profiling":
         to, why = max(before // 16, 1), Text("a sixteenth, as a first step", "先降到十六分之一")
-    elif cause in ("kv_cache.too_small_for_max_len", "kv_cache.no_memory_left") and before < 64:
-        return None  # so few sequences take nothing worth having
+    elif cause == "kv_cache.too_small_for_max_len" or (cause == "kv_cache.no_memory_left" and before < 64):
+        return None  # the check asks for one request whatever the number; so few sequences take nothing worth having
     else:
         to, why = _power_of_two(max(before // 4, 1)), Text("a quarter, as a first step", "先降到四分之一")
     if not 0 < to < before:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from analyzer.engines.computed import Computed
+from analyzer.engines.vllm.fixes.budget import raise_utilization
 from analyzer.engines.vllm.fixes.plan import Plan
 from analyzer.engines.vllm.pool import weights_estimate
 from analyzer.model import FlagChange, Text
@@ -18,6 +19,8 @@ def tensor_parallel(plan: Plan) -> Computed | None:
     """The next degree at which a rank's share of the weights leaves room on the card. What the share is, is estimated from the shape."""
     before = plan.tensor_parallel
     whole = _weights(plan)
+    if _enough_without(plan):
+        return None
     to = before * 2
     while whole is not None and plan.total is not None and whole / to > ROOM * plan.total and to < LARGEST:
         to *= 2
@@ -34,6 +37,8 @@ def quantized_weights(plan: Plan) -> Computed | None:
     """A quantized checkpoint. Only said where the weights are large beside the card and not quantized yet."""
     whole = _weights(plan)
     total = plan.total
+    if _enough_without(plan):
+        return None
     if whole is None or total is None or plan.setting("--quantization") not in (None, "None") or plan.case.quantized:
         return None
     share = whole / plan.tensor_parallel
@@ -56,6 +61,11 @@ def cpu_offload(plan: Plan) -> Computed | None:
     if host is not None and to * GIB * plan.tensor_parallel > host:
         return None
     return Computed((FlagChange(flag, plan.whole(flag), to),), {"flag": flag, "to": str(to), "size": human(to * GIB)}, verified=False)
+
+
+def _enough_without(plan: Plan) -> bool:
+    """Whether the pool is short of so little that a larger share of the card closes the gap: then the weights are not the trouble."""
+    return plan.case.cause == "kv_cache.too_small_for_max_len" and raise_utilization(plan) is not None
 
 
 def _weights(plan: Plan) -> int | None:

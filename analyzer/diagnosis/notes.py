@@ -1,0 +1,56 @@
+"""What is worth explaining about a start that nothing stopped: how the memory is laid out, and what looks odd and is not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from analyzer.diagnosis import words
+from analyzer.model import Confidence, Finding, Severity, Source, Text
+
+if TYPE_CHECKING:
+    from analyzer.engines.case import Case
+    from analyzer.patterns.model import Library
+
+#: A pool for fewer full-length requests than this is worth a word.
+FEW_REQUESTS = 1.5
+#: Ranks whose pools differ by more than rounding (two decimals of GiB).
+UNEQUAL_BYTES = 2**30 // 50
+#: tokens / length against the engine's own concurrency: beyond rounding, layers do not all grow with the length.
+HYBRID_SHARE = 0.05
+
+
+def notes(case: Case, library: Library, known: words.Known, said: frozenset[str | None]) -> list[Finding]:
+    """Findings of severity info for a running server; causes in ``said`` have been named already."""
+    return [
+        Finding(
+            name,
+            Severity.INFO,
+            Confidence.CERTAIN,
+            Text.of(library.causes[name].title),
+            words.explanation(library.causes[name], None, known),
+            tuple(sources),
+            not_this=words.not_this(library.causes[name].not_this, library, known),
+            stage=case.stage,
+        )
+        for name, sources in _found(case)
+        if name in library.causes and name not in said
+    ]
+
+
+def _found(case: Case) -> Iterator[tuple[str, list[Source]]]:
+    view = case.view
+    pools = [line for ledger in case.ledgers if (line := ledger.line("kv_cache")) is not None and line.source is not None]
+    if pools and view.engine == "vllm":
+        yield "healthy.kv_preallocation", [line.source for line in pools[:1] if line.source is not None]
+    if len(pools) > 1 and max(line.bytes for line in pools) - min(line.bytes for line in pools) > UNEQUAL_BYTES:
+        yield "healthy.unequal_ranks", [line.source for line in pools if line.source is not None]
+    concurrency, at, tokens = (view.fact(name) for name in ("concurrency.max", "concurrency.at_tokens", "kv_cache.tokens"))
+    value = view.number("concurrency.max")
+    if concurrency is None or at is None or value is None:
+        return
+    length, held = view.number("concurrency.at_tokens"), view.number("kv_cache.tokens")
+    if tokens is not None and length and held and abs(held / length - value) > HYBRID_SHARE * value:
+        yield "healthy.hybrid_cache_tokens", [tokens.source, concurrency.source]
+    if value < FEW_REQUESTS:
+        yield "healthy.single_request_pool", [concurrency.source]
