@@ -130,6 +130,7 @@ class GpuJson(TypedDict):
     fabric_state: str | None
     fabric_status: str | None
     license_status: str | None
+    compute_capability: str | None
 
 
 class MigDeviceJson(TypedDict):
@@ -404,6 +405,7 @@ def _gpu(gpu: Gpu) -> GpuJson:
         "fabric_state": gpu.fabric_state,
         "fabric_status": gpu.fabric_status,
         "license_status": gpu.license_status,
+        "compute_capability": gpu.compute_capability,
     }
 
 

@@ -47,6 +47,7 @@ class Gpu:
     fabric_state: str | None = None
     fabric_status: str | None = None
     license_status: str | None = None  # of a vGPU guest
+    compute_capability: str | None = None  # as printed: "8.9"
 
 
 @dataclass(slots=True)
@@ -109,7 +110,7 @@ class GpuSnapshot:
     tool_version: str | None = None  # of nvidia-smi itself: under WSL another than the driver's
     mig_devices: list[MigDevice] = field(default_factory=list)
     vgpus: list[VirtualGpu] = field(default_factory=list)
-    links: dict[str, str] = field(default_factory=dict)  # "0-1" -> NV12 | SYS | NODE | PHB | PXB | PIX
+    links: dict[str, str] = field(default_factory=dict)  # "0-1" -> NV12 | SYS | NODE | PHB | PXB | PIX; of topo -p2p OK | CNS | …
     process_table: bool | None = None  # a list of processes was printed (it may be empty); None where the dump does not reach that far
     columns_unknown: bool = False  # figures without header or units: what they mean is not in the input
     altered: bool = False  # the layout is not the tool's own: collapsed, cut or typed again; figures deserve a second look

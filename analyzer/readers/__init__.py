@@ -55,9 +55,12 @@ def anchors() -> tuple[str, ...]:
 def read_page(page: Page) -> list[Reading]:
     """What all readers find in ``page``, in order of the lines; segments do not overlap."""
     found: list[Reading] = []
+    taken = bytearray(len(page.lines))  # 1 for every line that a reading holds
     for module in _modules():
         if any(anchor in page.text for anchor in module.ANCHORS):
             for reading in module.read(page):
-                if not any(reading.first <= other.last and other.first <= reading.last for other in found):
+                span = slice(reading.first, reading.last + 1)
+                if 1 not in taken[span]:
+                    taken[span] = b"\1" * len(taken[span])
                     found.append(reading)
     return sorted(found, key=lambda reading: reading.first)

@@ -68,7 +68,7 @@ def reading(kind: str, dumps: Sequence[Dump], *, open_end: bool = False) -> Read
 
 
 def thin(dumps: Sequence[Dump], limit: int = MAX_SNAPSHOTS) -> list[Dump]:
-    """At most ``limit`` of them, in order: the first, the last, every card's fullest and emptiest moment, and evenly spaced ones."""
+    """At most ``limit`` of them, in order: the first, the last, every card's and process's fullest and emptiest moment, and evenly spaced ones."""
     if len(dumps) <= limit:
         return list(dumps)
     places = {0, len(dumps) - 1, *sorted(_extremes(dumps))[: limit // 2]}
@@ -88,11 +88,13 @@ def _extremes(dumps: Sequence[Dump]) -> set[int]:
     highest: dict[object, tuple[float, int]] = {}
     lowest: dict[object, tuple[float, int]] = {}
     for place, dump in enumerate(dumps):
-        for gpu in dump.snapshot.gpus:
-            used = gpu.memory_used_mib
+        figures: list[tuple[object, float | None]] = [
+            *((("gpu", gpu.index, gpu.bus_id), gpu.memory_used_mib) for gpu in dump.snapshot.gpus),
+            *((("process", process.gpu, process.pid), process.used_mib) for process in dump.snapshot.processes),
+        ]
+        for key, used in figures:
             if used is None:
                 continue
-            key = gpu.index if gpu.index is not None else gpu.bus_id
             if key not in highest or used > highest[key][0]:
                 highest[key] = (used, place)
             if key not in lowest or used < lowest[key][0]:

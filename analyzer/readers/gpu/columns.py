@@ -113,6 +113,7 @@ def card(row: dict[str, str]) -> Gpu | None:
     gpu.display_active = on_off(row.get("display_active"))
     gpu.persistence_mode = on_off(row.get("persistence_mode"))
     gpu.driver_model = text_or_none(row.get("driver_model.current"))
+    gpu.compute_capability = text_or_none(row.get("compute_cap"))
     gpu.recovery_action = row.get("gpu_recovery_action") or None
     gpu.ecc = text_or_none(row.get("ecc.errors.uncorrected.volatile.total"))
     if gpu.ecc is None and on_off(row.get("ecc.mode.current")) is False:

@@ -17,6 +17,8 @@ ANCHORS: tuple[str, ...] = ('"device_name"', '"memory.used"', '"memory.total"', 
 
 #: A document has this many lines at most; 16 cards with hundreds of processes have some 5,000.
 MAX_LINES = 20_000
+#: Beginnings that turn out to be none, per page: each costs a look at that many lines.
+MAX_FAILURES = 8
 _BEGIN = re.compile(r"\s*[\[{]")
 
 
@@ -25,13 +27,16 @@ def read(page: Page) -> list[Reading]:
     found: list[Reading] = []
     lines = page.lines
     hits = [index for index, line in enumerate(lines) if any(anchor in line for anchor in ANCHORS)]
-    done = -1
+    done, failures = -1, 0
     for hit in hits:
         if hit <= done:
             continue
+        if failures >= MAX_FAILURES:
+            break
         for first in _beginnings(lines, hit, done):
             parsed = _parse(lines, first)
             if parsed is None:
+                failures += 1
                 continue
             value, last = parsed
             outcome = _dump(page, value, first, last) if last >= hit else None

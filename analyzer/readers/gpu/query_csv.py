@@ -21,7 +21,7 @@ from analyzer.readers.gpu.strip import bare
 ANCHORS: tuple[str, ...] = (
     "memory.total", "memory.used", "memory.free", "utilization.gpu", "used_gpu_memory", "used_memory", "temperature.gpu", "gpu_uuid",
     "pci.bus_id", "gpu_bus_id", "power.draw", "driver_version", "index, name", "index, uuid", "name, uuid",
-    "--query-gpu", "--query-compute-apps",
+    "--query-gpu", "--query-compute-apps", ", python", "/python3, ", "/python, ", ", VLLM::",
     " MiB, ", ", NVIDIA ", ", Tesla ", ", Quadro ", ", GRID ", ", GeForce ",
 )  # fmt: skip
 

@@ -1,4 +1,4 @@
-"""Renders nvidia-smi's table in the layout of every generation, and damages it as pastes are damaged. Widths: reference/nvidia-smi.md, 2."""
+"""Renders nvidia-smi's table in the layout of every generation (widths: reference/nvidia-smi.md, 2), and damages it as pastes are."""
 
 from __future__ import annotations
 
@@ -110,7 +110,9 @@ def render(machine: Machine, layout: Layout) -> list[str]:
     lines.append(row_rule.replace("-", "=").replace("+", "|", 1)[:-1] + "|")
     for card in machine.cards:
         head = f"{card.index:>4}  {shown_name(card.name, layout):<{layout.name_width}}"
-        lines.append(cells(f"{head}{card.state:>{left - len(head) - 2}}  ", f"{card.bus} {card.display:>3} ".rjust(middle), f"{card.ecc:>21} "))
+        lines.append(
+            cells(f"{head}{card.state:>{left - len(head) - 2}}  ", f"{card.bus} {card.display:>3} ".rjust(middle), f"{card.ecc:>21} ")
+        )
         fan = "N/A" if card.fan is None else f"{card.fan}%"
         power = f"{fan:>4}   44C    P2".ljust(left - 14) + "  71W /  450W "
         if card.used is None or card.total is None:
@@ -184,8 +186,12 @@ DAMAGES: dict[str, Callable[[list[str]], list[str]]] = {
     "compose": each(lambda line: f"vllm-1  | {line}"),
     "engine prefix": each(lambda line: f"(EngineCore_DP0 pid=412) {line}"),
     "own prefix": lambda lines: [f"{number:04d} node-{number % 3}: {line}" for number, line in enumerate(lines)],
-    "inside a log": lambda lines: ["INFO 01-15 10:22:31 [api_server.py:12] vLLM API server version 0.9.1", *lines, "ERROR 01-15 10:22:39 x"],
-    **{f"wrapped at {width}": wrap(width) for width in (40, 60, 64, 72, 76, 80)},
+    "inside a log": lambda lines: [
+        "INFO 01-15 10:22:31 [api_server.py:12] vLLM API server version 0.9.1",
+        *lines,
+        "ERROR 01-15 10:22:39 x",
+    ],
+    **{f"wrapped at {width}": wrap(width) for width in (40, 42, 43, 60, 64, 67, 68, 72, 76, 80, 90)},
     **{f"wrapped at {width}, trimmed": wrap_trimmed(width) for width in (60, 72, 80)},
     "wrapped and quoted": lambda lines: [f"> {line}" for line in wrap(72)(lines)],
     "cut at the right": each(lambda line: line[:60]),
@@ -193,7 +199,7 @@ DAMAGES: dict[str, Callable[[list[str]], list[str]]] = {
     "cut above": lambda lines: lines[6:],
 }
 #: Damages that take figures away: there a reader may refuse, and still never give another figure.
-LOSSY = frozenset({"cut at the right", "cut below", "cut above", "wrapped at 40", "rules lost", "borders lost, tabs"})
+LOSSY = frozenset({"cut at the right", "cut below", "cut above", *(f"wrapped at {width}" for width in (40, 42, 43, 67, 68, 90))})
 
 
 def read(lines: list[str], *, whole: bool = True) -> list[Reading]:

@@ -69,14 +69,14 @@ def test_kind_snapshots_and_banner(case: str) -> None:
         assert last.links == want["links"]
 
 
-FIELDS = {"utilization": "utilization_percent", "vram_percent": "memory_percent"}
+FIELDS: dict[str, str] = {"utilization": "utilization_percent", "vram_percent": "memory_percent"}
 
 
 @pytest.mark.parametrize(("case", "place"), [(case, place) for case in CASES for place in range(len(answer(case)["gpus"]))])
 def test_card(case: str, place: int) -> None:
-    want = dict(answer(case)["gpus"][place])
+    want: dict[str, Any] = dict(answer(case)["gpus"][place])
     got = card(case, want["index"])
-    mig = {"Enabled": True, "Disabled": False}.get(want.pop("mig"))
+    mig = {"Enabled": True, "Disabled": False}.get(str(want.pop("mig")))
     assert got.mig is mig
     wrong = {name: (value, getattr(got, FIELDS.get(name, name))) for name, value in want.items()
              if not same(value, getattr(got, FIELDS.get(name, name)))}  # fmt: skip
