@@ -339,9 +339,9 @@ def test_time_grows_with_the_length(piece: str) -> None:
 def _seconds(text: str) -> float:
     redactor = Redactor(RULES)
     redactor.clean(text[:100])  # compiled before the watch starts
-    begin = time.perf_counter()
+    begin = time.process_time()
     redactor.clean(text)
-    return time.perf_counter() - begin
+    return time.process_time() - begin
 
 
 def test_speed_on_ordinary_lines() -> None:
@@ -352,10 +352,10 @@ def test_speed_on_ordinary_lines() -> None:
     )
     redactor = Redactor(RULES)
     redactor.clean(line)
-    begin = time.perf_counter()
+    begin = time.process_time()
     for _ in range(1000):
         redactor.clean(line)
-    assert (time.perf_counter() - begin) / 1000 < 200e-6
+    assert (time.process_time() - begin) / 1000 < 200e-6
 
 
 # --- the checker ---------------------------------------------------------------------------------------------------------------------
