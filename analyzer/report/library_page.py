@@ -26,13 +26,13 @@ def _pattern(library: Library, pattern: Pattern, language: str) -> str:
     if cause is not None:
         parts += [f"## {_words(cause.title, language)}", _words(pattern.text or cause.text, language)]
     if pattern.facts:
-        rows = [f"| {_(N_('figure'))} | {_(N_('unit'))} |", "|---|---|"]
+        rows = ["| " + _(N_("figure")) + " | " + _(N_("unit")) + " |", "|---|---|"]
         rows += [f"| `{spec.name}` | {spec.unit} |" for spec in pattern.facts]
         parts.append("\n".join(rows))
     if pattern.examples:
-        parts.append("\n".join([f"## {_(N_('Example'))}", fence(pattern.examples[0]["line"])]))
+        parts.append("\n".join(["## " + _(N_("Example")), fence(pattern.examples[0]["line"])]))
     if pattern.not_examples:
-        parts.append("\n".join([f"## {_(N_('Not this line'))}", fence(pattern.not_examples[0])]))
+        parts.append("\n".join(["## " + _(N_("Not this line")), fence(pattern.not_examples[0])]))
     if cause is not None:
         parts += _advice(library, cause, language)
     parts.append(f"`patterns/{pattern.file}`")
@@ -44,7 +44,7 @@ def _cause(library: Library, cause: Cause, language: str) -> str:
     parts = [f"# {cause.id}", f"## {_words(cause.title, language)}", _words(cause.text, language), *_advice(library, cause, language)]
     shown = [pattern.id for pattern in library.patterns if pattern.cause == cause.id]
     if shown:
-        parts.append("\n".join([f"## {_(N_('Recognised by'))}", *(f"- `{identifier}`" for identifier in shown)]))
+        parts.append("\n".join(["## " + _(N_("Recognised by")), *(f"- `{identifier}`" for identifier in shown)]))
     parts.append(f"`patterns/{cause.file}`")
     return "\n\n".join(parts) + "\n"
 
@@ -54,11 +54,11 @@ def _advice(library: Library, cause: Cause, language: str) -> list[str]:
     parts = []
     fixes = [library.advice[name] for name in cause.fixes if name in library.advice]
     if fixes:
-        parts.append("\n".join([f"## {_(N_('What to change'))}", *(f"- {_fix(fix, language)}" for fix in fixes)]))
+        parts.append("\n".join(["## " + _(N_("What to change")), *(f"- {_fix(fix, language)}" for fix in fixes)]))
     against = [library.advice[name] for name in cause.not_this if name in library.advice]
     if against:
         rows = [f"- ✗ `{item.advice}`: {plain(_words(item.words['why'], language))}" for item in against]
-        parts.append("\n".join([f"## {_(N_('Not this'))}", *rows]))
+        parts.append("\n".join(["## " + _(N_("Not this")), *rows]))
     return parts
 
 

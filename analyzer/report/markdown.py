@@ -32,13 +32,13 @@ def markdown(report: Report, language: str, *, url: str | None = None) -> str:
         parts += _fixes(root, report, language, _)
         if root.not_this:
             items = [f"- ✗ `{item.advice}`: {plain(item.why.get(language))}" for item in root.not_this]
-            parts.append("\n".join([f"### {_(N_('Not this'))}", *items]))
+            parts.append("\n".join(["### " + _(N_("Not this")), *items]))
         if root.evidence:
             lines = [cut(f"{source.input}:{source.line}  {safe(parse(source.text, source.line).body)}", 240) for source in root.evidence]
-            parts.append("\n".join([f"### {_(N_('Proof'))}", fence("\n".join(lines))]))
+            parts.append("\n".join(["### " + _(N_("Proof")), fence("\n".join(lines))]))
     parts += _others(report, root, language, _)
     if root is not None and root.needs:
-        parts.append("\n".join([f"### {_(N_('To be surer'))}", *(f"- {plain(need.get(language))}" for need in root.needs)]))
+        parts.append("\n".join(["### " + _(N_("To be surer")), *(f"- {plain(need.get(language))}" for need in root.needs)]))
     return "\n\n".join(parts) + "\n"
 
 
@@ -60,7 +60,7 @@ def fence(text: str) -> str:
 def _ledger(ledger: Ledger, alike: list[int], report: Report, _: Translate) -> str:
     name = _(N_("GPU {index}")).format(index=ledger.gpu) if ledger.gpu is not None else _(N_("GPU"))
     when = _(N_("at the failure")) if report.outcome.state.value == "failed" else _(N_("when ready"))
-    rows = [f"### {name} {when}", f"| | GiB | {_(N_('basis'))} | |", "|---|---:|---|---|"]
+    rows = [f"### {name} {when}", "| | GiB | " + _(N_("basis")) + " | |", "|---|---:|---|---|"]
     for line in ledger.lines:
         where = common.place(line.source, report, _) if line.source is not None else ""
         detail = line.formula or ""
@@ -82,8 +82,8 @@ def _memory_over_time(snapshots: list[GpuSnapshot], _: Translate) -> list[str]:
     step = max(1, -(-len(snapshots) // _MOMENTS))
     shown = [*snapshots[:-1:step], snapshots[-1]]
     rows = [
-        f"### {_(N_('Memory over time (MiB used)'))}",
-        f"| {_(N_('time'))} | " + " | ".join(f"GPU {index}" for index in cards) + " |",
+        "### " + _(N_("Memory over time (MiB used)")),
+        "| " + _(N_("time")) + " | " + " | ".join(f"GPU {index}" for index in cards) + " |",
         "|---|" + "---:|" * len(cards),
     ]
     for snapshot in shown:
@@ -105,13 +105,13 @@ def _place(snapshot: GpuSnapshot) -> str:
 def _fixes(root: Finding, report: Report, language: str, _: Translate) -> list[str]:
     if not root.fixes:
         return []
-    rows = [f"### {_(N_('What to change'))}"]
+    rows = ["### " + _(N_("What to change"))]
     for number, fix in enumerate(root.fixes, 1):
         row = f"{number}. **{plain(fix.title.get(language))}**{plain(common.valid_in(fix, report, _))}: {plain(fix.why.get(language))}"
         if fix.cost is not None:
-            row += f" {_(N_('Cost:'))} {plain(fix.cost.get(language))}"
+            row += " " + _(N_("Cost:")) + " " + plain(fix.cost.get(language))
         if not fix.verified:
-            row += f" {_(N_('(not verified against this log)'))}"
+            row += " " + _(N_("(not verified against this log)"))
         rows.append(row)
     if report.command:
         rows += ["", _(N_("Your command, changed:")), "", fence(safe(report.command))]

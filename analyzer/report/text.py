@@ -125,9 +125,9 @@ class _Text:
             self._add(*wrap(safe(title), self.columns, "     ")[1:])
             note = fix.why.get(self.language)
             if fix.cost is not None:
-                note += f" {self._(N_('Cost:'))} {fix.cost.get(self.language)}"
+                note += " " + self._(N_("Cost:")) + " " + fix.cost.get(self.language)
             if not fix.verified:
-                note += f" {self._(N_('(not verified against this log)'))}"
+                note += " " + self._(N_("(not verified against this log)"))
             self._wrapped(note, "     ")
         if self.report.command:
             self._add("", self._(N_("Your command, changed:")))
