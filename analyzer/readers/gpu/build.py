@@ -68,7 +68,7 @@ def reading(kind: str, dumps: Sequence[Dump], *, open_end: bool = False) -> Read
 
 
 def thin(dumps: Sequence[Dump], limit: int = MAX_SNAPSHOTS) -> list[Dump]:
-    """At most ``limit`` of them, in order: the first, the last, every card's and process's fullest and emptiest moment, and evenly spaced ones."""
+    """At most ``limit`` of them, in order: first, last, every card's and process's fullest and emptiest moment, and evenly spaced ones."""
     if len(dumps) <= limit:
         return list(dumps)
     places = {0, len(dumps) - 1, *sorted(_extremes(dumps))[: limit // 2]}

@@ -38,6 +38,8 @@ _STAMP = re.compile(r"\d{4}/\d\d/\d\d \d\d:\d\d:\d\d(?:\.\d+)?")
 _PROGRAM = re.compile(r"[/\\]|::|python|\[(?:Not Found|Insufficient Permissions|N/A)\]|server|worker", re.IGNORECASE)
 
 
+#: Narrower lines are not the pieces of a broken header.
+MIN_WRAP = 60
 #: The rows of one sample carry time stamps some milliseconds apart.
 SAMPLE_SECONDS = 0.1
 
@@ -51,6 +53,7 @@ class _Layout:
     rows_from: int
     separator: str = ","
     known: bool = True
+    width: int = 0  # at which a terminal broke the lines; 0 where it did not
 
     @property
     def processes(self) -> bool:
@@ -92,6 +95,10 @@ def _layout(lines: Sequence[str], position: int, command: _Layout | None) -> _La
     if columns is not None:
         separator = "\t" if "\t" in text and "," not in text else ","
         return _Layout(columns, position, position + 1, separator)
+    if len(text) >= MIN_WRAP and position + 1 < len(lines) and len(lines[position + 1]) <= len(text) + 8:
+        columns = header(text + bare(lines[position + 1]))
+        if columns is not None:
+            return _Layout(columns, position, position + 2, width=len(text))
     if command is not None and position - command.first <= 4 and _fits(text, command):
         return _Layout(command.columns, position, position)
     if "," not in text:
@@ -125,7 +132,8 @@ def _shapes(parts: Sequence[str]) -> list[str] | None:
         column = next((name for name, shape in _BY_SHAPE if shape.fullmatch(part)), None)
         if column is None and _NAMED.match(part) and not _PROGRAM.search(part):
             column = "name"
-        if column is None and place == 0 and whole(part) is not None and int(part) < 64:
+        leading = place == 0 or (place == 1 and columns[0] == "timestamp")
+        if column is None and leading and whole(part) is not None and int(part) < 64:
             column = "index"
         columns.append(column if column is not None and column not in columns else f"unknown {place}")
     if _is_compute_app(parts, columns):
@@ -193,9 +201,15 @@ class _Rows:
                 self._time = None
                 last = index
                 continue
-            if len(text) > 8192 or not self._row(text, index):
+            if index <= last:
+                continue  # the rest of a broken row
+            if len(text) <= 8192 and self._row(text, index):
+                last = index
+                continue
+            following = bare(lines[index + 1]) if 0 < self._layout.width <= len(text) + 1 and index + 1 < len(lines) else ""
+            if not following or not self._row(text.ljust(self._layout.width) + following, index):
                 break
-            last = index
+            last = index + 1
         if not self._identified:
             self._number()
         return self._dumps, last

@@ -104,6 +104,7 @@ class _Table:
         self._gpu: Gpu | None = None  # the card whose row is being read
         self._lines = 0  # its lines so far
         self._rows = False  # the process table's body has begun
+        self._unsupported = False
 
     def dump(self, time: str | None) -> Dump:
         """The snapshot and its facts."""
@@ -191,9 +192,14 @@ class _Table:
     def _process(self, text: Text) -> None:
         stripped = text.text.strip()
         if _RULE.match(stripped):
-            if self._rows or "=" not in stripped:
+            if (self._rows or "=" not in stripped) and not self._unsupported:
                 self._snapshot.process_table = True
             self._rows = True
+            return
+        if "Not Supported" in stripped and not self._snapshot.processes:
+            self._unsupported = True  # old GeForce drivers: the list exists and says nothing
+        if self._unsupported:
+            self._snapshot.process_table = None
             return
         if _NO_PROCESSES.search(stripped):
             self._snapshot.process_table = True

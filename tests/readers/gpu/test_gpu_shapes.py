@@ -236,3 +236,27 @@ def test_a_process_that_grew_and_went_keeps_its_peak_as_a_fact() -> None:
     text = "pid, used_gpu_memory [MiB]\n" + "\n".join(f"{pid}, {used} MiB" for pid, used in rows)
     facts = [fact for reading in read(text.split("\n")) for fact in reading.facts]
     assert {fact.value for fact in facts if fact.pid == 12} >= {100, 900}
+
+
+def test_csv_broken_at_the_terminals_width() -> None:
+    text = """timestamp, index, name, memory.total [MiB], memory.used [MiB], memory.free [MiB
+], utilization.gpu [%]
+2026/03/02 08:15:00.114, 0, NVIDIA GeForce RTX 4090, 24564 MiB, 22110 MiB, 2088
+MiB, 38 %
+2026/03/02 08:15:00.116, 1, NVIDIA L4, 23034 MiB, 1 MiB, 22570 MiB, 0 %"""
+    assert [cards(snapshot) for snapshot in snapshots(text)] == [[(0, 22110, 24564, 2088, 38), (1, 1, 23034, 22570, 0)]]
+
+
+def test_a_list_that_is_not_supported_is_no_empty_list() -> None:
+    text = """
+    | NVIDIA-SMI 375.66                 Driver Version: 375.66                    |
+    |   0  GeForce GT 710      Off  | 0000:01:00.0     N/A |                  N/A |
+    | 50%   38C    P0    N/A /  N/A |    167MiB /   978MiB |     N/A      Default |
+    +-----------------------------------------------------------------------------+
+    | Processes:                                                       GPU Memory |
+    |  GPU       PID  Type  Process name                               Usage      |
+    |=============================================================================|
+    |    0                  Not Supported                                         |
+    +-----------------------------------------------------------------------------+
+    """
+    assert [snapshot.process_table for snapshot in snapshots(text)] == [None]
