@@ -16,6 +16,8 @@ from typing import Any
 from analyzer.data import folder
 from analyzer.patterns.model import Advice, Cause, FactSpec, Frame, Library, Pattern, RedactionRule
 
+#: Parsed libraries that are kept: this version's, and those of other installations and of a user's own folders.
+CACHES_KEPT = 4
 #: Bumped when the parsed form changes; part of the cache's name.
 FORMAT = 2
 
@@ -91,6 +93,8 @@ def _write_cache(path: Path, library: Library) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         temporary.write_text(json.dumps(to_dict(library), ensure_ascii=False), encoding="utf-8")
         temporary.replace(path)  # whole or not at all, whoever else writes
+        for old in sorted(path.parent.glob("library-*.json"), key=lambda file: file.stat().st_mtime)[:-CACHES_KEPT]:
+            old.unlink(missing_ok=True)
     except OSError:
         temporary.unlink(missing_ok=True)  # a read-only home costs time, not the answer
 
