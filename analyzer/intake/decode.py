@@ -15,6 +15,8 @@ _BOMS = (
 )
 #: Bytes looked at before an input is called text; a sane log has no NUL among them.
 SNIFF = 4096
+#: Control characters that no text holds in number; tab, line ends, backspace (progress bars) and escape (colours) are left out.
+_CONTROLS = bytes(set(range(32)) - {8, 9, 10, 13, 27})
 #: First bytes of what is no text and cannot be made one.
 _BINARY = (
     (b"\x7fELF", "an executable"),
@@ -44,6 +46,7 @@ class Decoder:
         sample = head[:SNIFF]
         nuls = sample.count(0)
         if not nuls:
+            self._refuse_binary(sample)
             return
         # UTF-16 without a mark, as PowerShell's redirection writes it: every second byte of Latin text is NUL.
         for offset, name in ((1, "utf-16-le"), (0, "utf-16-be")):
@@ -52,6 +55,16 @@ class Decoder:
                 return
         if nuls > len(sample) // 100:
             raise IntakeError("not_text", f"{nuls} of the first {len(sample)} bytes are NUL: this is no text; send the log itself")
+        self._refuse_binary(sample)
+
+    @staticmethod
+    def _refuse_binary(sample: bytes) -> None:
+        """One control character in twenty bytes is no text, whatever the encoding: terminals use few, random bytes hold one in nine."""
+        controls = len(sample) - len(sample.translate(None, _CONTROLS))
+        if controls > len(sample) // 20:
+            raise IntakeError(
+                "not_text", f"{controls} of the first {len(sample)} bytes are control characters: this is no text; send the log itself"
+            )
 
     def feed(self, data: bytes) -> bytes:
         """The next piece as UTF-8."""
