@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -42,12 +42,12 @@ class Text:
         return not self.text.strip()
 
 
-def regions(lines: Sequence[str], seed: re.Pattern[str]) -> list[tuple[int, int, list[Text]]]:
+def regions(lines: Sequence[str], seed: Callable[[str], bool]) -> list[tuple[int, int, list[Text]]]:
     """(first, last, lines) of every stretch of ``lines`` that holds a ``seed`` and looks like a table, both ends included."""
     found: list[tuple[int, int, list[Text]]] = []
     position, size, floor = 0, len(lines), 0
     while position < size:
-        if not seed.search(lines[position]):
+        if not seed(lines[position]):
             position += 1
             continue
         prefix = _Prefix(lines[position])

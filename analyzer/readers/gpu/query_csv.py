@@ -26,9 +26,10 @@ ANCHORS: tuple[str, ...] = (
 )  # fmt: skip
 
 #: What a line must hold to be looked at; the rest of a page costs nothing.
-_CANDIDATE = re.compile(
-    r"memory|utiliz|index|name|uuid|\bpid\b|driver_v|temperature|MiB|NVIDIA|Tesla|Quadro|GRID|GeForce|GPU-|MIG-|power\."
-)
+_CANDIDATES = (
+    "memory.", "used_gpu_memory", "used_memory", "utilization.", "temperature.gpu", "driver_version", "index,", "name,", "uuid,", "bus_id,",
+    "timestamp,", "power.draw", "index\t", "name\t", " MiB", ", NVIDIA ", ", Tesla ", ", Quadro ", ", GRID ", ", GeForce ", "GPU-", "MIG-",
+)  # fmt: skip
 _COMMAND = re.compile(r"nvidia-smi\b.{0,400}--query-(?P<what>gpu|compute-apps)[= ]\s?[\"']?(?P<columns>[A-Za-z0-9_.,]+)")
 _NAMED = re.compile(r"(?:NVIDIA|Tesla|Quadro|GRID|GeForce|A10|A100|H100|H200|L4|L40)\b")
 _UUID = re.compile(r"(?:GPU|MIG)-[0-9a-fA-F-]{8,}")
@@ -88,7 +89,7 @@ def read(page: Page) -> list[Reading]:
 
 def _layout(lines: Sequence[str], position: int, command: _Layout | None) -> _Layout | None:
     line = lines[position]
-    if len(line) > 8192 or not (_CANDIDATE.search(line) or command is not None):
+    if len(line) > 8192 or not (command is not None or any(literal in line for literal in _CANDIDATES)):
         return None
     text = bare(line)
     columns = header(text)

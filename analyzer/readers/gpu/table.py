@@ -22,6 +22,7 @@ _SEED = re.compile(
     rf"(?:NVIDIA-SMI|NVITOP)\s+v?\d|Persistence-M|Bus-Id|{rows.BUS}\s+(?:On|Off|N/A)\b|M[iIlL1]?B\s{{0,3}}/\s{{0,8}}\d"
     r"|GPU\s.{0,60}PID\s+Type\s+Process name"
 )
+_HINTS = ("iB", "MlB", "MB", "Off", "On", "N/A", "NVIDIA-SMI", "NVITOP", "Bus-Id", "Persistence-M", "Process name")
 _DRIVER = re.compile(r"(?<!CUDA )(?:Driver|KMD)\s*Version\s*:?\s*(?P<value>\d[\d.]*|N/A|Not Found|ERR!)")
 _CUDA = re.compile(r"CUDA\s*(?:UMD\s*|Driver\s*)?Version\s*:?\s*(?P<value>\d[\d.]*|N/A|Not Found|ERR!)")
 _SECTIONS = (
@@ -38,7 +39,7 @@ _VGPU_HOST = re.compile(rf"\s*(?P<index>\d{{1,3}})\s+(?P<name>\S.{{0,80}}?)\s+(?
 def read(page: Page) -> list[Reading]:
     """Every table of ``page``; consecutive ones are one Reading with a snapshot each."""
     found: list[Reading] = []
-    for first, last, texts in regions(page.lines, _SEED):
+    for first, last, texts in regions(page.lines, _is_seed):
         dumps = [_Table(page, part).dump(time) for time, part in _split(texts)]
         told = [dump for dump in dumps if _says_something(dump.snapshot)]
         for tool, kind in _KINDS.items():
@@ -53,6 +54,11 @@ def read(page: Page) -> list[Reading]:
                 of_kind = of_kind[-1:]
             found.append(reading(kind, of_kind, open_end=reaches_end))
     return sorted(found, key=lambda item: item.first)
+
+
+def _is_seed(line: str) -> bool:
+    """Whether a table surely stands at ``line``. Most lines of a log are through with the literals."""
+    return any(hint in line for hint in _HINTS) and _SEED.search(line) is not None
 
 
 def _says_something(snapshot: GpuSnapshot) -> bool:
