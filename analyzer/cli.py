@@ -168,10 +168,14 @@ def _serve(options: argparse.Namespace) -> int:
 
 
 def _db_upgrade(options: argparse.Namespace) -> int:
-    from analyzer.settings import Settings
+    from analyzer.settings import SettingsError, load
+    from analyzer.store.database import DatabaseError
     from analyzer.store.upgrade import upgrade
 
-    revision = upgrade(Settings().database_url_or_default())
+    try:
+        revision = upgrade(load().database)
+    except (SettingsError, DatabaseError) as error:
+        return _fail(str(error))
     print(f"the database is at revision {revision}")
     return 0
 

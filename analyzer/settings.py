@@ -143,7 +143,11 @@ def load(**given: Any) -> Settings:
     try:
         return Settings(**{name: value for name, value in given.items() if value is not None})
     except ValidationError as error:
-        problems = error.errors(include_input=False)
-        raise SettingsError("\n".join(f"{PREFIX}{'.'.join(map(str, item['loc'])).upper()}: {item['msg']}" for item in problems)) from None
+        raise SettingsError("\n".join(map(_said, error.errors(include_input=False)))) from None
     except ValueError as error:  # a settings file that is no TOML
         raise SettingsError(f"{FILE}: {error}") from None
+
+
+def _said(problem: Any) -> str:
+    name = ".".join(map(str, problem["loc"])).upper()
+    return f"{PREFIX}{name}: {problem['msg'].removeprefix('Value error, ')}"

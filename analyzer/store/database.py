@@ -53,12 +53,15 @@ def sqlite_file(url: URL) -> Path | None:
 
 
 def make_engine(url: str) -> Engine:
-    """An engine for ``url``. An SQLite file's folder is made, readable by its owner only."""
+    """An engine for ``url``. An SQLite file's folder is made, readable by its owner only. Raises DatabaseError where that cannot be."""
     found = parsed(url)
     path = sqlite_file(found)
     if path is None:
         return create_engine(found, pool_pre_ping=True, pool_size=10, max_overflow=40, pool_timeout=10)
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise DatabaseError(f"no database can be made in {path.parent}: {error.strerror}") from error
     engine = create_engine(found, pool_size=10, max_overflow=40, pool_timeout=10, connect_args={"timeout": BUSY_SECONDS})
     event.listen(engine, "connect", _prepare_sqlite)
     event.listen(engine, "begin", _begin_sqlite)

@@ -11,6 +11,7 @@ from alembic.config import Config
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, Engine, text
+from sqlalchemy.exc import OperationalError
 
 from analyzer.data import folder
 from analyzer.store.database import DatabaseError, make_engine, parsed, sqlite_file
@@ -22,12 +23,12 @@ if TYPE_CHECKING:
 LOCK = 0x5652414D
 
 
-def upgrade(url: str, revision: str = "head") -> None:
-    """Bring the schema of the database at ``url`` to ``revision``, waiting for another process that is at it.
+def upgrade(url: str, revision: str = "head") -> str | None:
+    """Bring the schema of the database at ``url`` to ``revision``, waiting for another process that is at it; the revision it has then.
 
-    Raises DatabaseError where it is newer than this program, sqlalchemy's OperationalError where it cannot be reached.
+    Raises DatabaseError where it cannot be reached, or is newer than this program.
     """
-    _migrate(url, revision, down=False)
+    return _migrate(url, revision, down=False)
 
 
 def downgrade(url: str, revision: str) -> None:
@@ -56,7 +57,7 @@ def _revision(connection: Connection) -> str | None:
     return MigrationContext.configure(connection).get_current_revision()
 
 
-def _migrate(url: str, revision: str, *, down: bool) -> None:
+def _migrate(url: str, revision: str, *, down: bool) -> str | None:
     engine = make_engine(url)
     config = _config()
     try:
@@ -70,6 +71,9 @@ def _migrate(url: str, revision: str, *, down: bool) -> None:
                 command.downgrade(config, revision)
             elif now != revision and (revision != "head" or now != head()):
                 command.upgrade(config, revision)
+            return _revision(connection)
+    except OperationalError as error:
+        raise DatabaseError(f"the database cannot be used: {str(error.orig).strip()}") from error
     finally:
         engine.dispose()
 
@@ -78,7 +82,11 @@ def _migrate(url: str, revision: str, *, down: bool) -> None:
 def _locked(url: str, engine: Engine) -> Iterator[None]:
     path = sqlite_file(parsed(url))
     if path is not None:
-        with path.with_name(path.name + ".lock").open("w") as lock:
+        try:
+            lock = path.with_name(path.name + ".lock").open("w")
+        except OSError as error:
+            raise DatabaseError(f"{path.parent} cannot be written to: {error.strerror}") from error
+        with lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             yield
         return

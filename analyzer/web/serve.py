@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ipaddress
 import sys
 from typing import TYPE_CHECKING, Any, cast
@@ -9,8 +10,9 @@ from typing import TYPE_CHECKING, Any, cast
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from analyzer.settings import Settings, load
-from analyzer.store.database import Database
+from analyzer.patterns.load import LibraryError
+from analyzer.settings import Settings, SettingsError, load
+from analyzer.store.database import Database, DatabaseError
 from analyzer.store.upgrade import upgrade
 from analyzer.web.app import create_app, guarded
 from analyzer.web.body import REST
@@ -19,9 +21,14 @@ if TYPE_CHECKING:
     import socket
 
     from analyzer.web.body import Pipes
+    from analyzer.web.service import Service
 
 #: How long open uploads may take to be analysed and stored once the server was told to stop.
 _SHUTDOWN_SECONDS = 20
+
+
+#: Exit statuses of the command.
+FAILED, MISUSE = 1, 64
 
 
 class ServeError(RuntimeError):
@@ -46,7 +53,7 @@ class Server(uvicorn.Server):
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
-        for server in self.servers:
+        for server in getattr(self, "servers", ()):
             for listening in server.sockets:
                 host, port = listening.getsockname()[:2]
                 print(f"VRAM Ledger at http://{f'[{host}]' if ':' in host else host}:{port}", file=sys.stderr, flush=True)
@@ -56,26 +63,29 @@ class Server(uvicorn.Server):
         await super().shutdown(sockets)
 
 
-def run(
-    host: str | None = None,
-    port: int | None = None,
-    public: bool | None = None,
-    settings: Settings | None = None,
-) -> None:
-    """Serve until a signal. What is None is taken from the settings (environment, vramledger.toml).
+def run(host: str | None = None, port: int | None = None, *, public: bool = False, settings: Settings | None = None) -> int:
+    """Serve until a signal; the command's exit status. What is None (or False) is taken from the environment and vramledger.toml.
 
-    Raises ServeError where the address may not be bound, SettingsError, DatabaseError and sqlalchemy's OperationalError
-    where a setting or the database cannot be used, LibraryError where a user's own patterns are wrong.
+    Whatever keeps the server from starting is said in a line on standard error.
     """
-    settings = settings or load(host=host, port=port, public=public)
-    check_binding(settings)
-    upgrade(settings.database)
-    server(settings).run()
+    try:
+        settings = settings or load(host=host, port=port, public=public or None)
+        check_binding(settings)
+        upgrade(settings.database)
+        made = server(settings)
+    except (ServeError, SettingsError, DatabaseError, LibraryError) as error:
+        print(f"vramledger serve: {error}", file=sys.stderr)
+        return MISUSE
+    with contextlib.suppress(KeyboardInterrupt):  # the signal that ended it, given on once everything is stored
+        made.run()
+    return 0 if made.started else FAILED
 
 
 def server(settings: Settings) -> Server:
-    """The server over a migrated database, not started yet."""
+    """The server over a migrated database, not started yet. Raises LibraryError where a user's own patterns are wrong."""
     app = create_app(settings, Database(settings.database))
+    here: Service = app.state.service
+    _ = here.library
     proxies = list(settings.trusted_proxies)
     options: dict[str, Any] = {"proxy_headers": bool(proxies)}
     if proxies:
@@ -93,7 +103,7 @@ def server(settings: Settings) -> Server:
         timeout_graceful_shutdown=_SHUTDOWN_SECONDS,
         **options,
     )
-    return Server(config, app.state.service.pipes)
+    return Server(config, here.pipes)
 
 
 def check_binding(settings: Settings) -> None:

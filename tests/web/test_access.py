@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -133,6 +136,27 @@ def test_binding(given: dict[str, Any], allowed: bool) -> None:
     else:
         with pytest.raises(ServeError, match="--public"):
             check_binding(chosen)
+
+
+@pytest.mark.parametrize(
+    ("environment", "arguments", "said"),
+    [
+        ({}, ["--host", "0.0.0.0"], "--public"),
+        ({"VRAMLEDGER_TOKENS": "short"}, [], "VRAMLEDGER_TOKENS"),
+        ({"VRAMLEDGER_DATABASE_URL": "postgresql://u:secret@127.0.0.1:1/x"}, [], "cannot be used"),
+        ({"VRAMLEDGER_DATABASE_URL": "mysql://u:secret@h/x"}, [], "only sqlite and postgresql"),
+        ({"VRAMLEDGER_DATA_DIR": "/dev/null/x"}, [], "/dev/null/x"),
+        ({"VRAMLEDGER_PATTERNS": "/no/such/folder"}, [], "/no/such/folder"),
+    ],
+)
+def test_what_keeps_the_server_from_starting_is_said(tmp_path: Path, environment: dict[str, str], arguments: list[str], said: str) -> None:
+    base = {**os.environ, "VRAMLEDGER_PORT": "0", "VRAMLEDGER_DATA_DIR": str(tmp_path)}
+    command = [sys.executable, "-c", "import sys; from analyzer.cli import main; sys.exit(main())", "serve", *arguments]
+    done = subprocess.run(command, env={**base, **environment}, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 64
+    assert said in done.stderr
+    assert "secret" not in done.stderr
+    assert "Traceback" not in done.stderr
 
 
 def test_settings_come_from_flags_then_environment_then_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
