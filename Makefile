@@ -45,6 +45,6 @@ clean:
 # The interface's catalogues: messages from the code, then by hand in analyzer/locale/zh/LC_MESSAGES/vramledger.po, then compiled.
 .PHONY: messages
 messages: setup
-	$(BIN)/pybabel -q extract -F babel.cfg -k N_ -k _ --no-wrap --sort-output --omit-header -o $(VENV)/vramledger.pot analyzer
-	$(BIN)/pybabel -q update -i $(VENV)/vramledger.pot -d analyzer/locale -D vramledger --no-wrap --no-fuzzy-matching --omit-header --ignore-obsolete
+	$(BIN)/pybabel -q extract -F babel.cfg -k N_ -k _ --no-wrap --sort-output --no-location -o $(VENV)/vramledger.pot analyzer
+	$(BIN)/pybabel -q update -i $(VENV)/vramledger.pot -d analyzer/locale -D vramledger --no-wrap --no-fuzzy-matching --ignore-obsolete
 	$(BIN)/pybabel -q compile -d analyzer/locale -D vramledger

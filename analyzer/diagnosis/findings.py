@@ -54,7 +54,7 @@ def root_finding(case: Case, verdict: Verdict, library: Library) -> Finding:
             Severity.ERROR if failed else Severity.INFO,
             verdict.confidence,
             words.UNKNOWN_TITLE,
-            words.UNKNOWN_FAILED if failed else words.UNKNOWN_OPEN,
+            _open_words(view, failed=failed),
             evidence,
             root=True,
             needs=words.needs(named, library, known),
@@ -260,6 +260,12 @@ def _course(case: Case, verdict: Verdict) -> list[Source]:
         if facts:
             found += [max(facts, key=lambda fact: float(fact.value)).source, facts[-1].source]
     return found
+
+
+def _open_words(view: View, *, failed: bool) -> Text:
+    if failed:
+        return words.UNKNOWN_FAILED
+    return words.UNKNOWN_OPEN if view.attempt.patterns or view.readings else words.UNKNOWN_NOTHING
 
 
 def _have(need: str, view: View) -> bool:

@@ -14,6 +14,10 @@ UNKNOWN_FAILED = Text(
     "It failed, but no line here says why. The evidence is the first error of the first process that failed.",
     "它失败了，但这里没有一行说明为什么。下面列出的证据是最先失败的进程的第一个错误。",
 )
+UNKNOWN_NOTHING = Text(
+    "Nothing in it was recognised as the output of an LLM server, a GPU tool or the kernel.",
+    "其中没有识别出任何大模型服务、GPU 工具或内核的输出。",
+)
 UNKNOWN_OPEN = Text(
     "The text ends before anything is decided: it may still be starting, have been stopped from outside, or be cut.",
     "文本在得出结论之前就结束了：可能仍在启动，可能被外部终止，也可能是日志被截断。",

@@ -46,7 +46,9 @@ def engine_line(report: Report, _: Translate, url: str | None) -> str:
         parts.append(_(N_("{count} ranks")).format(count=len(ranks)))
     if len(report.attempts) > 1:
         parts.append(_(N_("start {last} of {count}")).format(last=len(report.attempts), count=len(report.attempts)))
-    parts += [_(N_("{name}, {count} lines")).format(name=info.name, count=f"{info.lines:,}") for info in report.inputs[:4]]
+    for info in report.inputs[:4]:
+        words = _(N_("{name}, {count} lines")) if info.lines != 1 else _(N_("{name}, {count} line"))
+        parts.append(words.format(name=info.name, count=f"{info.lines:,}"))
     if url:
         parts.append(url)
     return " · ".join(parts)
