@@ -5,9 +5,11 @@ What is kept is bounded, and the report is the same however the bytes were cut.
 
 from __future__ import annotations
 
+import contextlib
 import copy
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import IO
 
@@ -60,14 +62,16 @@ class Analysis:
         """What is known now. Raises IntakeError (empty_input) where nothing but blanks has come."""
         from analyzer.diagnosis.diagnose import diagnose
 
-        if all(sink.blank for sink in self._sinks):
-            names = ", ".join(sink.info.name for sink in self._sinks) or "no input"
-            raise IntakeError("empty_input", f"nothing to read in {names}; send the text that the server printed, e.g. `vllm serve … 2>&1 | …`")
         record = self._record
+        blank = all(sink.blank for sink in self._sinks)
         if any(not sink.closed for sink in self._sinks):
             record = copy.deepcopy(record)
-            for sink in self._sinks:
-                sink.peek(record)
+            pending = [sink.peek(record) for sink in self._sinks]
+            blank = blank and not any(pending)
+        if blank:
+            names = ", ".join(sink.info.name for sink in self._sinks) or "no input"
+            advice = "send the text that the server printed, e.g. `vllm serve … 2>&1 | …`"
+            raise IntakeError("empty_input", f"nothing to read in {names}; {advice}")
         return diagnose(record, [sink.info for sink in self._sinks], self._runner.library, self.redactor)
 
 
@@ -105,7 +109,8 @@ class Sink:
         if self.info.bytes > self._limits.max_body_bytes:
             raise IntakeError(
                 "input_too_large",
-                f"{self.info.name} is larger than {self._limits.max_body_bytes} bytes; the head (up to the first requests) and the tail of the log suffice",
+                f"{self.info.name} is larger than {self._limits.max_body_bytes} bytes; "
+                "the head (up to the first requests) and the tail of the log suffice",
             )
         if self._expander is None:
             self._head += data
@@ -134,18 +139,25 @@ class Sink:
         self.closed = True
         self._finish(self._record)
 
-    def peek(self, record: Record) -> None:
-        """Take what is pending into ``record`` (a copy), for a report before the end."""
+    def peek(self, record: Record) -> bool:
+        """Take what is pending into ``record`` (a copy), for a report before the end; whether anything but blanks was pending."""
         if self.closed:
-            return
+            return False
         mine = copy.copy(self)
         mine._record = record
         mine.keep = None
+        mine.blank = True
         mine._open = copy.deepcopy(self._open)
         mine.info = copy.deepcopy(self.info)
-        mine._block(self._blocks.rest())
+        if self._text_head:
+            # Too little has come to be sure of its encoding: it is read as what it looks like so far.
+            mine._blocks = Blocks(self._limits)
+            with contextlib.suppress(IntakeError):
+                mine._scan(mine._blocks.feed(Decoder(bytes(self._text_head)).feed(bytes(self._text_head))))
+        mine._block(mine._blocks.rest())
         mine._finish(record)
-        self.info.lines = mine.info.lines
+        self.info.lines, self.info.skipped_bytes = mine.info.lines, mine.info.skipped_bytes
+        return not mine.blank
 
     def _text(self, piece: bytes) -> None:
         piece = self._begin_text(piece)
@@ -192,12 +204,9 @@ class Sink:
         readings: list[tuple[int, int, Reading]] = []
         if wanted or self._open is not None:
             readings = self._readings(lines, block)
-        merged: list[tuple[int, int, Callable[[], None]]] = []
         record, index = self._record, self._index
-        for hit in hits:
-            merged.append((hit.line.number, 1, lambda hit=hit: record.take(hit, index)))  # type: ignore[misc]
-        for line, first_line, reading in readings:
-            merged.append((line, 0, lambda reading=reading, first=first_line: record.take_reading(reading, index, first)))  # type: ignore[misc]
+        merged: list[tuple[int, int, Callable[[], None]]] = [(hit.line.number, 1, partial(record.take, hit, index)) for hit in hits]
+        merged += [(line, 0, partial(record.take_reading, reading, index, first)) for line, first, reading in readings]
         if readings:
             merged.sort(key=lambda item: item[:2])
         for _, _, take in merged:
