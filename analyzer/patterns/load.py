@@ -7,13 +7,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from analyzer.data import folder
+from analyzer.data import cache_folder, folder, write_cache
 from analyzer.patterns.model import Advice, Cause, FactSpec, Frame, Library, Pattern, RedactionRule
 
 #: Parsed libraries that are kept: this version's, and those of other installations and of a user's own folders.
@@ -72,12 +71,8 @@ def _parse(version: str, contents: Sequence[tuple[Path, Path, bytes]]) -> Librar
 # --- cache -----------------------------------------------------------------------------------------------------------------------
 
 
-def _cache_file(version: str) -> Path | None:
-    base = os.environ.get("VRAMLEDGER_CACHE_DIR")
-    if base is None:
-        home = os.environ.get("XDG_CACHE_HOME") or str(Path("~/.cache").expanduser())
-        base = f"{home}/vramledger"
-    return Path(base) / f"library-{version}.json"
+def _cache_file(version: str) -> Path:
+    return cache_folder() / f"library-{version}.json"
 
 
 def _read_cache(path: Path) -> Library | None:
@@ -88,15 +83,12 @@ def _read_cache(path: Path) -> Library | None:
 
 
 def _write_cache(path: Path, library: Library) -> None:
-    temporary = path.with_name(f"{path.name}.{os.getpid()}")
+    write_cache(path, json.dumps(to_dict(library), ensure_ascii=False))
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        temporary.write_text(json.dumps(to_dict(library), ensure_ascii=False), encoding="utf-8")
-        temporary.replace(path)  # whole or not at all, whoever else writes
         for old in sorted(path.parent.glob("library-*.json"), key=lambda file: file.stat().st_mtime)[:-CACHES_KEPT]:
             old.unlink(missing_ok=True)
     except OSError:
-        temporary.unlink(missing_ok=True)  # a read-only home costs time, not the answer
+        return  # somebody else cleans up as well
 
 
 def to_dict(library: Library) -> dict[str, Any]:
