@@ -34,23 +34,35 @@ def main(argv: Sequence[str] | None = None) -> int:
         run: Callable[[argparse.Namespace], int] = options.run
         return run(options)
     except BrokenPipeError:
-        # The reader went away (`| head`): no traceback, and no second one from the interpreter's own flush.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        # The reader went away (`| head`): no traceback.
+        _drop_output()
         return 0
+    except OSError as error:
+        # What opens inputs answers for them; here it is the output that cannot be written (a full disk).
+        _drop_output()
+        return _fail(f"{error.filename or 'output'}: {error.strerror or error}")
     except KeyboardInterrupt:
         return 130
 
 
+def _drop_output() -> None:
+    """What is still buffered goes nowhere, so that the interpreter's own flush at the end does not fail again."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
 def _parser() -> _Parser:
-    parser = _Parser(prog="vramledger", description="Reads the text of an LLM server and answers with cause, memory ledger and computed fixes.")
+    about = "Reads the text of an LLM server and answers with cause, memory ledger and computed fixes."
+    parser = _Parser(prog="vramledger", description=about)
     parser.add_argument("--version", action="version", version=f"vramledger {__version__}")
     commands = parser.add_subparsers(metavar="COMMAND", required=True, parser_class=_Parser)
 
     analyze = commands.add_parser("analyze", help="analyse files, or standard input where none is named")
     analyze.add_argument("files", nargs="*", metavar="FILE", help="logs, GPU dumps, launch commands of one run; - is standard input")
     analyze.add_argument("--format", choices=FORMATS, default="text")
-    analyze.add_argument("--lang", choices=LANGUAGES, default=_language(), help="language of the sentences (default: VRAMLEDGER_LANG, else en)")
-    analyze.add_argument("--patterns", action="append", default=[], metavar="DIR", type=Path, help="a folder of your own patterns, beside the library")
+    said_in = "language of the sentences (default: VRAMLEDGER_LANG, else en)"
+    analyze.add_argument("--lang", choices=LANGUAGES, default=_language(), help=said_in)
+    own = "a folder of your own patterns, beside the library"
+    analyze.add_argument("--patterns", action="append", default=[], metavar="DIR", type=Path, help=own)
     analyze.add_argument("--color", choices=("auto", "always", "never"), default="auto")
     analyze.set_defaults(run=_analyze)
 
@@ -68,7 +80,8 @@ def _parser() -> _Parser:
     upgrade = database.add_parser("upgrade", help="bring the database to this version's schema")
     upgrade.set_defaults(run=_db_upgrade)
 
-    patterns = commands.add_parser("patterns", help="the pattern library").add_subparsers(metavar="ACTION", required=True, parser_class=_Parser)
+    library = commands.add_parser("patterns", help="the pattern library")
+    patterns = library.add_subparsers(metavar="ACTION", required=True, parser_class=_Parser)
     for name, run, text in (
         ("check", _patterns_check, "validate every file and run every example"),
         ("list", _patterns_list, "one line a pattern"),
@@ -199,19 +212,26 @@ def _patterns_check(options: argparse.Namespace) -> int:
 
 
 def _patterns_list(options: argparse.Namespace) -> int:
-    from analyzer.patterns.load import load
+    from analyzer.patterns.load import LibraryError, load
 
-    for pattern in load(options.patterns).patterns:
+    try:
+        library = load(options.patterns)
+    except LibraryError as error:
+        return _fail(f"the patterns cannot be used:\n{error}")
+    for pattern in library.patterns:
         what = pattern.cause or ", ".join(dict.fromkeys(spec.name for spec in pattern.facts)) or pattern.stage or pattern.marks or ""
         print(f"{pattern.id:48} {pattern.versions or '':20} {what}")
     return 0
 
 
 def _patterns_show(options: argparse.Namespace) -> int:
-    from analyzer.patterns.load import load
+    from analyzer.patterns.load import LibraryError, load
     from analyzer.report.library_page import page
 
-    shown = page(load(options.patterns), options.id, options.lang)
+    try:
+        shown = page(load(options.patterns), options.id, options.lang)
+    except LibraryError as error:
+        return _fail(f"the patterns cannot be used:\n{error}")
     if shown is None:
         return _fail(f"no pattern or cause has the id {options.id!r}; `vramledger patterns list` prints all")
     print(shown)

@@ -19,6 +19,12 @@ def failures(library: Library) -> list[str]:
 def check(pattern: Pattern, runner: Runner) -> Iterator[str]:
     """The problems of one pattern's examples."""
     label = f"{pattern.file}: {pattern.id}"
+    if pattern.marks == "request":
+        # Its hits are only counted.
+        lines = [example["line"] for example in pattern.examples]
+        yield from (f"{label}: the example is not counted: {line[:160]!r}" for line in lines if not _counted(runner, line))
+        yield from (f"{label}: the counter-example is counted: {line[:160]!r}" for line in pattern.not_examples if _counted(runner, line))
+        return
     for example in pattern.examples:
         line: str = example["line"]
         hits = [hit for hit in runner.scan_lines(line.split("\n")) if hit.pattern.id == pattern.id]
@@ -34,6 +40,10 @@ def check(pattern: Pattern, runner: Runner) -> Iterator[str]:
     for line in pattern.not_examples:
         if any(hit.pattern.id == pattern.id for hit in runner.scan_lines(line.split("\n"))):
             yield f"{label}: the counter-example is found: {line[:160]!r}"
+
+
+def _counted(runner: Runner, line: str) -> int:
+    return runner.scan_text(line.split("\n"))[1]
 
 
 def _same(wanted: Any, found: Any) -> bool:

@@ -36,5 +36,5 @@ def render(
     if format == "html":
         from analyzer.report.html import document
 
-        return document(report, language, url=url)
+        return document(report, language, url=url) + "\n"
     raise ValueError(f"no format {format!r}: {', '.join(FORMATS)}")
