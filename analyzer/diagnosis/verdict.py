@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from analyzer.diagnosis import order
+from analyzer.diagnosis import kernel, order
 from analyzer.facts.attempt import Attempt
 from analyzer.facts.observation import Event, Place
 from analyzer.facts.view import View
@@ -14,8 +14,12 @@ from analyzer.patterns.model import Cause
 
 #: Exit codes of a process that was noted to have died, and what they say by themselves (gpu-errors.md, section 6): ended from outside,
 #: or a crash in native code. Any other code, and any other messenger alone, leaves the cause open.
-KILLED, SEGFAULT = "engine.process_killed", "process.segfault"
-EXIT_CAUSES = {-9: KILLED, 137: KILLED, -11: SEGFAULT, 139: SEGFAULT}
+KILLED, SEGFAULT, NO_SHM, NO_INSTRUCTION = "engine.process_killed", "process.segfault", "shm.too_small", "install.cpu_instruction_missing"
+EXIT_CAUSES = {
+    -9: KILLED, 137: KILLED, -11: SEGFAULT, 139: SEGFAULT, -7: NO_SHM, 135: NO_SHM, -4: NO_INSTRUCTION, 132: NO_INSTRUCTION,
+}  # fmt: skip
+#: Signals that have further senders than the cause they mostly stand for: a bus error also comes from a file that shrank.
+EXIT_LIKELY = frozenset({NO_SHM, NO_INSTRUCTION})
 #: A request that is refused is the client's affair until this share of all requests is (one in ten).
 REFUSED_SHARE = 0.1
 
@@ -46,22 +50,57 @@ def verdict(view: View, causes: Mapping[str, Cause]) -> Verdict:
     attempt = view.attempt
     events = attempt.all_events()
     fatal: list[tuple[Event, str]] = []
+    aside: list[tuple[Event, str]] = []  # the kernel's: they decide only what is this attempt's
     for event in events:
         cause = order.refined(event, causes)
-        if cause is None or event.pattern.keeps_running or order.recovered(event, attempt):
+        if cause is None or event.pattern.keeps_running:
+            continue
+        if kernel.is_kernel(event):
+            if severity(event, cause, causes) is Severity.ERROR and kernel.belongs(event, attempt) is not False:
+                aside.append((event, cause))
+            continue
+        if order.recovered(event, attempt):
             continue
         if causes[cause].echo and attempt.shutdown_order is not None and attempt.shutdown_order < event.order:
             continue  # what a server says of its own parts while it is being stopped
         if severity(event, cause, causes) is Severity.ERROR:
             fatal.append((event, cause))
-    found = order.root(fatal, causes)
+    found = order.root(_with_kernel(view, fatal, aside, events), causes)
     if found is not None:
         event, cause = found
         confidence = Confidence(event.pattern.confidence) if event.pattern.confidence else Confidence.CERTAIN
-        return Verdict(State.FAILED, order.stage_of(event), cause, confidence, event)
+        stage = _stage_beside(view, fatal) if kernel.is_kernel(event) else order.stage_of(event)
+        return Verdict(State.FAILED, stage, cause, confidence, event)
     if fatal:
         return _messengers(view, fatal)
     return _suspects(view, events) or _running(view, events, causes)
+
+
+def _with_kernel(
+    view: View, fatal: list[tuple[Event, str]], aside: list[tuple[Event, str]], events: list[Event]
+) -> list[tuple[Event, str]]:
+    """The engine's fatal errors with the kernel's, in reading order.
+
+    Where the engine reports nothing and serves, a kernel's line counts that names one of its processes, and a kill of a server's process:
+    the killed one cannot report it. An Xid alone may be older, or another program's.
+    """
+    silent = not fatal and _suspects(view, events) is None and _serving(view)
+    kept = [
+        (event, cause)
+        for event, cause in aside
+        if not silent or kernel.belongs(event, view.attempt) or (cause.startswith("host_oom") and view.attempt.shutdown is None)
+    ]
+    return sorted([*fatal, *kept], key=lambda item: item[0].order)
+
+
+def _stage_beside(view: View, fatal: list[tuple[Event, str]]) -> str | None:
+    """The stage in which the engine was when the kernel's line came: that of its own first error, else how far it had come."""
+    own = next((order.stage_of(event) for event, _ in fatal if not kernel.is_kernel(event)), None)
+    return own or ("serving" if _serving(view) else view.attempt.stage)
+
+
+def _serving(view: View) -> bool:
+    return view.attempt.ready is not None or view.attempt.last_statistics is not None
 
 
 def _messengers(view: View, fatal: list[tuple[Event, str]]) -> Verdict:
@@ -71,7 +110,8 @@ def _messengers(view: View, fatal: list[tuple[Event, str]]) -> Verdict:
         event, messenger = died
         codes = [seen.value for seen in event.figures if seen.name == "process.exit_code" and isinstance(seen.value, int)]
         cause = EXIT_CAUSES.get(codes[0]) if codes else KILLED
-        return Verdict(State.FAILED, order.stage_of(event), cause, event=event, follows=messenger if cause else None)
+        confidence = Confidence.LIKELY if cause in EXIT_LIKELY else Confidence.CERTAIN
+        return Verdict(State.FAILED, order.stage_of(event), cause, confidence, event, follows=messenger if cause else None)
     event = fatal[0][0]
     return Verdict(State.FAILED, order.stage_of(event), None, event=event)
 
@@ -98,8 +138,7 @@ def _suspects(view: View, events: list[Event]) -> Verdict | None:
 
 def _running(view: View, events: list[Event], causes: Mapping[str, Cause]) -> Verdict:
     attempt = view.attempt
-    serving = attempt.ready is not None or attempt.last_statistics is not None
-    if serving or view.fact("init.seconds") is not None:
+    if _serving(view) or view.fact("init.seconds") is not None:
         stage = "shutdown" if attempt.shutdown is not None else "serving"
         for event in events:
             cause = order.refined(event, causes)

@@ -20,6 +20,8 @@ EVENTS_OF_A_PATTERN = 8
 SCOPES_OF_A_NAME = 512
 #: Last recognised lines that are kept, for a log that ends before anything is decided.
 RECENT = 4
+#: Lines of one sign that are kept; the rest is counted.
+LINES_OF_A_SIGN = 16
 #: Frames of one traceback; the outermost ones go first.
 FRAMES = 64
 
@@ -33,6 +35,27 @@ class SettingSeen:
     value: Value | None
     place: Place
     strength: int
+
+
+@dataclass(slots=True)
+class Sign:
+    """A line that says nothing by itself (``marks: sign``) and tells rules something together with others.
+
+    ``seen`` holds the first lines with their groups, ``last`` the last one.
+    """
+
+    seen: list[tuple[Place, dict[str, str]]]
+    last: Place
+    count: int = 1
+
+    @property
+    def first(self) -> Place:
+        """Where it stood first."""
+        return self.seen[0][0]
+
+    def values(self, group: str) -> list[str]:
+        """What ``group`` held in the kept lines, each once, in reading order."""
+        return list(dict.fromkeys(groups[group] for _, groups in self.seen if group in groups))
 
 
 @dataclass(slots=True)
@@ -71,6 +94,7 @@ class Attempt:
     generations: dict[str, int] = field(default_factory=dict)
     frames: dict[str, list[tuple[Frame, Place]]] = field(default_factory=dict)
     last_statistics: Place | None = None
+    signs: dict[str, Sign] = field(default_factory=dict)  # pattern id -> its lines
     patterns: set[str] = field(default_factory=set)  # ids of the patterns that were seen
     recent: deque[Place] = field(default_factory=lambda: deque(maxlen=RECENT))  # the last lines that anything recognised
 
@@ -104,9 +128,19 @@ class Attempt:
         """An engine may print an error before its traceback, and then with it: the first one gets the frames of the second."""
         values = [(seen.name, seen.value) for seen in event.figures]
         for earlier in self.events:
-            same = earlier.pattern is event.pattern and process_key(earlier.process) == process_key(event.process)
+            same = earlier.pattern.id == event.pattern.id and process_key(earlier.process) == process_key(event.process)
             if same and not earlier.frames and [(seen.name, seen.value) for seen in earlier.figures] == values:
                 earlier.frames = event.frames
+
+    def add_sign(self, name: str, place: Place, groups: dict[str, str]) -> None:
+        """One more line of the sign ``name``."""
+        known = self.signs.get(name)
+        if known is None:
+            self.signs[name] = Sign([(place, groups)], place)
+            return
+        known.last, known.count = place, known.count + 1
+        if len(known.seen) < LINES_OF_A_SIGN:
+            known.seen.append((place, groups))
 
     def all_events(self) -> list[Event]:
         """The kept events in reading order."""

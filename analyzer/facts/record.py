@@ -110,6 +110,8 @@ class Record:
             attempt.shutdown, attempt.shutdown_order = place, self.order
         elif pattern.marks == "refused" and len(attempt.refusals) < REFUSALS:
             attempt.refusals.append(place)
+        elif pattern.marks == "sign":
+            attempt.add_sign(pattern.id, place, hit.groups)
         if pattern.cause is not None or pattern.marks == "suspect":
             self._event(hit, attempt, place, figures)
         elif pattern.stage is not None:

@@ -17,7 +17,7 @@ from analyzer.patterns.load import LibraryError, pattern_from
 from analyzer.patterns.model import MAX_WINDOW, Advice, Cause, Library, Pattern, RedactionRule
 
 UNITS = frozenset({*BYTES_PER, "", "s", "tokens", "blocks", "%", "fraction", "tokens/s", "x", "as printed"})
-MARKS = frozenset({"ready", "shutdown", "traceback", "suspect", "died", "request", "refused"})
+MARKS = frozenset({"ready", "shutdown", "traceback", "suspect", "died", "request", "refused", "sign"})
 SEVERITIES = frozenset(Severity)
 CONFIDENCES = frozenset(Confidence)
 LANGUAGES = ("en", "zh")
@@ -152,7 +152,7 @@ class Checker:
     def _cause(self, file: str, entry: dict[str, Any]) -> None:
         _only(
             entry,
-            frozenset({"id", "severity", "stages", "echo", "consequences", "title", "text", "detail", "fixes", "needs", "not_this"}),
+            frozenset({"id", "severity", "stages", "echo", "consequences", "signs", "title", "text", "detail", "fixes", "needs", "not_this"}),
         )
         identifier = _text(entry, "id")
         if identifier in self._causes:
@@ -170,6 +170,7 @@ class Checker:
             stages=_strings(entry, "stages"),
             echo=bool(entry.get("echo")),
             consequences=_strings(entry, "consequences"),
+            signs=_strings(entry, "signs"),
             fixes=_strings(entry, "fixes"),
             needs=_strings(entry, "needs"),
             not_this=_strings(entry, "not_this"),
@@ -262,6 +263,9 @@ class Checker:
             for consequence in cause_entry.consequences:
                 if consequence not in self._causes:
                     self._problems.append(f"{label}: the consequence {consequence!r} is in no file of causes/")
+            for sign in cause_entry.signs:
+                if sign not in self._patterns:
+                    self._problems.append(f"{label}: the sign {sign!r} is no pattern's id")
             self._named(label, cause_entry.fixes, "fix")
             self._named(label, cause_entry.needs, "need")
             self._named(label, cause_entry.not_this, "not_this")

@@ -55,7 +55,7 @@ class Pattern:
     series: bool = False  # a statistics line: its numbers are a course over time
     stage: str | None = None  # without a cause: the run had come this far; with one: where the failure belongs
     start: int | None = None  # marks the beginning of an attempt; 0 is the earliest line of a start
-    marks: str | None = None  # ready | shutdown | traceback | suspect | died | request | refused
+    marks: str | None = None  # ready | shutdown | traceback | suspect | died | request | refused | sign
     frame: Frame | None = None
     cause: str | None = None
     severity: str | None = None
@@ -81,6 +81,7 @@ class Cause:
     stages: tuple[str, ...] = ()
     echo: bool = False
     consequences: tuple[str, ...] = ()
+    signs: tuple[str, ...] = ()  # patterns whose lines belong to the proof where they were seen
     fixes: tuple[str, ...] = ()
     needs: tuple[str, ...] = ()
     not_this: tuple[str, ...] = ()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from analyzer.diagnosis.rules import memory, service
+from analyzer.diagnosis.rules import host, memory, network, service, versions
 from analyzer.diagnosis.verdict import Verdict
 from analyzer.facts.view import View
 
@@ -18,8 +18,19 @@ RULES: tuple[Rule, ...] = (
     memory.neighbour_while_serving,
     memory.holder_named,
     memory.unified_memory,
+    versions.inductor_strides,
+    versions.max_len_override,
+    host.lfs_pointer,
+    host.rss_growth,
+    host.gpu_leak,
+    network.ray_placement,
+    network.hang_vgpu,
+    network.hang_p2p,
     service.prompt_exceeds_pool,
+    service.deadlock_connector,
     service.capped_by_max_num_seqs,
+    service.preemption_storm,
+    network.proxy,
 )
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 from analyzer.diagnosis.verdict import Verdict
 from analyzer.facts.view import View
 from analyzer.model import Confidence, Series, Source, State
@@ -11,6 +13,12 @@ from analyzer.model.units import Number
 POINTS = 3
 #: A pool that is less used than this (percent) is not what holds requests back.
 IDLE_POOL = 50.0
+#: A pool from this use on (percent) has no block for the next step of all running requests.
+FULL_POOL = 95.0
+#: Statistics lines within which requests have to go back to the queue twice.
+STORM_POINTS = 30
+#: Settings that let a connector park KV blocks outside the pool.
+CONNECTORS = ("--kv-transfer-config", "--kv-offloading-backend", "--kv-offloading-size")
 
 
 def capped_by_max_num_seqs(view: View, verdict: Verdict) -> Verdict | None:
@@ -40,8 +48,48 @@ def prompt_exceeds_pool(view: View, verdict: Verdict) -> Verdict | None:
     return None
 
 
-def _tail(view: View, names: tuple[str, ...]) -> list[tuple[Number, ...]] | None:
-    """The last POINTS readings of the statistics ``names``, side by side; None where there are fewer or they do not belong together."""
+def deadlock_connector(view: View, verdict: Verdict) -> Verdict | None:
+    """Nothing runs although requests wait, with a connector that parks KV blocks: what it has loaded holds what the head needs."""
+    if verdict.state is not State.HEALTHY:
+        return None
+    connectors = [view.settings[flag] for flag in CONNECTORS if flag in view.settings]
+    tail = _tail(view, ("scheduler.running", "scheduler.waiting"))
+    if not connectors or tail is None:
+        return None
+    if all(running == 0 and waiting > 0 for running, waiting in tail) and tail[-1][1] >= tail[0][1]:
+        changed = _degraded(view, verdict, "scheduler.deadlock_connector", ("scheduler.waiting", "kv_cache.usage"))
+        changed.evidence = [*(setting.source for setting in connectors), *changed.evidence]
+        changed.confidence = Confidence.POSSIBLE
+        return changed
+    return None
+
+
+def preemption_storm(view: View, verdict: Verdict) -> Verdict | None:
+    """Running requests go back to the queue while the pool is full: V1 before 0.12 does not say that it preempts.
+
+    Where a reading has fewer running and at least as many more waiting than the one before, nothing new came and nothing was finished:
+    the pool is full, so they were thrown out. It takes two such readings among the last STORM_POINTS; a queue at a full pool alone is none.
+    """
+    if verdict.state is not State.HEALTHY:
+        return None
+    tail = _tail(view, ("scheduler.running", "scheduler.waiting", "kv_cache.usage"), STORM_POINTS)
+    if tail is None:
+        return None
+    thrown_out = sum(
+        1
+        for (running, waiting, _), (running_after, waiting_after, usage) in pairwise(tail)
+        if running_after < running and waiting_after - waiting >= running - running_after and usage >= FULL_POOL
+    )
+    if thrown_out < 2:
+        return None
+    return _degraded(view, verdict, "kv_cache.preemption", ("scheduler.waiting", "scheduler.running", "kv_cache.usage"))
+
+
+def _tail(view: View, names: tuple[str, ...], points: int = 0) -> list[tuple[Number, ...]] | None:
+    """The last readings of the statistics ``names``, side by side: POINTS of them, or up to ``points``.
+
+    None where there are fewer than POINTS or they do not belong together.
+    """
     courses: list[Series] = []
     for name in names:
         found = [series for series in view.series() if series.name == name]
@@ -50,7 +98,7 @@ def _tail(view: View, names: tuple[str, ...]) -> list[tuple[Number, ...]] | None
         courses.append(found[-1])
     if len({series.count for series in courses}) != 1:
         return None
-    return list(zip(*([value for _, value in series.points[-POINTS:]] for series in courses), strict=True))
+    return list(zip(*([value for _, value in series.points[-(points or POINTS) :]] for series in courses), strict=True))
 
 
 def _degraded(view: View, verdict: Verdict, cause: str, names: tuple[str, ...]) -> Verdict:

@@ -1,0 +1,81 @@
+"""Lines of the kernel log beside an engine's log: do they speak of this start, or of something before it or beside it?
+
+A kernel log has an order and a clock of its own: where it stands among the inputs says nothing. What relates the two are process ids,
+as long as both come from the same namespace, and dates, as long as both are printed.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime, timedelta
+
+from analyzer.facts.attempt import Attempt
+from analyzer.facts.observation import Event
+
+#: Patterns of the kernel log and of what watches processes from outside.
+_KERNEL = re.compile(r"(?:nvidia\.(?:s?xid|nvrm)|linux\.oom)\.|k8s\.oom_")
+#: `dmesg -T` and syslog dates; the engine's own is month-day hour:minute:second without a year.
+_DMESG = re.compile(
+    r"\[\w{3} (?P<month>\w{3}) +(?P<day>\d{1,2}) (?P<clock>\d\d:\d\d:\d\d) \d{4}\]"
+    r"|^(?:\S+ )?(?P<month2>[A-Z][a-z]{2}) +(?P<day2>\d{1,2}) (?P<clock2>\d\d:\d\d:\d\d) "
+)
+_ENGINE = re.compile(r"\b(?P<month>[01]\d)-(?P<day>[0-3]\d)[ T](?P<clock>\d\d:\d\d:\d\d)")
+_MONTHS = {name: at for at, name in enumerate(("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"), 1)}
+#: Host and container may keep different time zones (UTC-12 to UTC+14): less than this says nothing.
+ZONES = timedelta(hours=15)
+
+
+def is_kernel(event: Event) -> bool:
+    """Whether the line is the kernel's, or of what reports its kills: not the engine's own."""
+    return _KERNEL.match(event.pattern.id) is not None
+
+
+def belongs(event: Event, attempt: Attempt) -> bool | None:
+    """True: the line names a process of this attempt. False: it cannot be about it. None: the inputs do not tell."""
+    pid = _pid(event)
+    pids = {process.pid for process in attempt.processes.values() if process.pid is not None}
+    if pid is not None and pid in pids:
+        return True
+    if _long_before(event, attempt):
+        return False
+    # The pids of a container (its first process is 1) are not the host's, which the kernel prints.
+    if pid is not None and pids and min(pids) > 1 and max(pids) > 1000:
+        return False
+    return None
+
+
+def _pid(event: Event) -> int | None:
+    text = event.groups.get("pid")
+    if text is None:
+        found = re.search(r"\bpid=(\d+)", event.places[0].text)
+        text = found[1] if found else None
+    return int(text) if text is not None and text.isdigit() else None
+
+
+def _long_before(event: Event, attempt: Attempt) -> bool:
+    """Dated, and so long before the attempt's first dated line that no time zone explains it.
+
+    The engine prints no year, so of two dates the earlier one is taken to be at most half a year before.
+    """
+    then = _date(_DMESG.search(event.places[0].text))
+    times = [*attempt.stage_times.values(), *(time for series in attempt.series.values() for time, _ in series.points[:1])]
+    began = [_date(_ENGINE.search(time)) for time in times]
+    known = [moment for moment in began if moment is not None]
+    if then is None or not known:
+        return False
+    before = min(known) - then
+    if before > timedelta(days=183):
+        before -= timedelta(days=366)
+    return before > ZONES
+
+
+def _date(matched: re.Match[str] | None) -> datetime | None:
+    if matched is None:
+        return None
+    groups = {name.rstrip("2"): value for name, value in matched.groupdict().items() if value is not None}
+    month = _MONTHS.get(groups["month"]) or (int(groups["month"]) if groups["month"].isdigit() else 0)
+    try:
+        hour, minute, second = (int(part) for part in groups["clock"].split(":"))
+        return datetime(2000, month, int(groups["day"]), hour, minute, second)  # a leap year of no zone: only differences count
+    except ValueError:
+        return None
