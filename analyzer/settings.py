@@ -52,7 +52,7 @@ class Settings(BaseSettings):
     max_expansion_ratio: int = Field(200, ge=1)
     max_files: int = Field(64, ge=1)
     max_line_bytes: int = Field(64 * KIB, ge=1024)
-    stored_head_bytes: int = Field(24 * MIB, ge=0)  # of an input's text, redacted, what is kept: its head …
+    stored_head_bytes: int = Field(8 * MIB, ge=0)  # of an input's text, redacted, what is kept: its head …
     stored_tail_bytes: int = Field(8 * MIB, ge=0)  # … and its tail
     analysis_cpu_seconds: float = Field(60, gt=0)  # what an analysis may use before it is given up
     upload_timeout: float = Field(30, gt=0)  # without a byte of a body whose length is known

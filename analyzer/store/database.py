@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from contextlib import contextmanager
 from pathlib import Path
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 BUSY_SECONDS = 30
 #: How long a deletion waits for readers that keep the WAL from being emptied, seconds.
 PURGE_SECONDS = 10
+_log = logging.getLogger("vramledger")
 _DIALECTS = ("sqlite", "postgresql")
 
 
@@ -129,8 +131,11 @@ class Database:
                 busy = raw.cursor().execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
             finally:
                 raw.close()
-            if not busy or time.monotonic() > end:
-                return not busy
+            if not busy:
+                return True
+            if time.monotonic() > end:
+                _log.warning("a long reader keeps what was deleted in the WAL; it goes with the next deletion or restart")
+                return False
             time.sleep(0.05)
 
     def close(self) -> None:

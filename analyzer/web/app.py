@@ -76,6 +76,8 @@ def guarded(app: FastAPI) -> ASGIApp:
 async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     here: Service = app.state.service
     await here.work(lambda: here.library)  # a broken pattern file stops the start, not the first upload
+    if here.database.is_sqlite:
+        await here.store(here.database.purge)  # what a killed process had deleted and not yet overwritten
     async with anyio.create_task_group() as tasks:
         if here.settings.retention_days:
             tasks.start_soon(_expire, here)

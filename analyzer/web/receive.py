@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import time
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
     from starlette.requests import Request
 
+_log = logging.getLogger("vramledger")
 #: How often an addition is tried again when another one was faster.
 _TRIES = 5
 
@@ -109,11 +111,16 @@ async def _read(
             start = time.monotonic()
             outcome = await here.work(upload.finish)
         except IntakeError as error:
-            upload.discard()
             raise known(error) from error
-        except BaseException:
-            upload.discard()
+        except Problem:
             raise
+        except Exception as error:
+            # A mistake of ours in reading one input: it is logged in full, the service goes on, nothing is stored.
+            _log.exception("an input could not be analysed")
+            here.metrics.analyses.labels("error").inc()
+            raise Problem("unavailable", f"this input cannot be analysed, which is our mistake ({type(error).__name__})") from error
+        finally:
+            upload.discard()
         here.metrics.seconds.observe(time.monotonic() - start)
         here.metrics.analyses.labels(outcome.report.outcome.state.value).inc()
     return outcome, fields

@@ -12,6 +12,7 @@ import httpx
 import pytest
 import zstandard
 
+from analyzer.analysis import Analysis
 from analyzer.store import repository
 from analyzer.web.problems import CODES
 from tests.web.conftest import LOG, Running, running
@@ -157,6 +158,21 @@ def test_work_is_bounded(tmp_path: Any) -> None:
         answer = client.post("/v1/analyses", content=LOG)
         assert (answer.status_code, answer.json()["type"]) == (503, "unavailable")
         assert repository.count(server.database) == 0
+
+
+def test_a_mistake_of_ours_is_no_500(one: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(self: Analysis) -> None:
+        raise KeyError("x")
+
+    before = repository.count(one.database)
+    with one.client() as client:
+        with monkeypatch.context() as patched:
+            patched.setattr(Analysis, "report", broken)
+            answer = client.post("/v1/analyses", content=LOG)
+        assert (answer.status_code, answer.json()["type"]) == (503, "unavailable")
+        assert repository.count(one.database) == before
+        assert client.post("/v1/analyses", content=LOG).status_code == 201
+        assert 'vramledger_analyses_total{state="error"} 1.0' in client.get("/metrics").text
 
 
 def test_rates_are_limited(tmp_path: Any) -> None:
