@@ -30,6 +30,9 @@ _REPEATED = re.compile(r"\s*\[repeated (\d+)x across cluster\](?:\s*\(Ray dedupl
 _GROUPS = re.compile(r"(DP|PP|PCP|TP|DCP|EP)(\d+)")
 _FILE_RANK = re.compile(r"\[rank(\d+)\]:?\s?")
 
+#: Most characters that VLLM_LOGGING_PREFIX (0.6.4+) puts between the process's tag and the level; farther in, a record is a quoted one.
+OWN_PREFIX = 64
+
 #: A line that begins a record of its own: it is never the rest of a wrapped one.
 BEGINS = re.compile(
     r"(?:\x1b\[[0-9;]*m|\^\[\[[0-9;]*m)*(?:\([A-Za-z][\w. -]*(?: rank=\d+)? pid=\d+|(?:DEBUG|INFO|WARNING|ERROR|CRITICAL)[ :]|Traceback \(most|[|+#$%]|\[|\{|<|\d{4}-\d\d-\d\d)"
@@ -135,7 +138,7 @@ def _prefixed(text: str, rest: str, number: int, time: str | None, *, wrapped: b
         process = _with_groups(Process(tag["name"], int(tag["pid"]), rank, ip))
     record = _RECORD.match(rest) or _RECORD.search(rest[:200])
     level = file = None
-    if record and (record.start() == 0 or tag is None):
+    if record and (record.start() <= OWN_PREFIX or tag is None):
         head = rest[: record.start()]
         rest = rest[record.end() :]
         level, time, file = record["level"], record["time"], record["file"]
