@@ -46,7 +46,6 @@ KNOWN_MISSES: dict[str, tuple[set[str], str]] = {
     "v1-prompt-logprobs-oom-log-softmax-orphans": ({"evidence"}, "orphans in a later dump are not joined to the failure"),
     "vllm-v0-mllama-profiling-oom-256-images": ({"evidence"}, BESIDE),
     "vllm-v1-graph-estimate-too-low-nvfp4-kv-098": ({"evidence"}, "a remark of the user's is not read"),
-    "vllm-v1-pp-unequal-cards-check-uses-smallest-stage": ({"evidence"}, "a variable of the environment is a setting, not proof"),
     "vllm-v1-sampler-warmup-oom-tp2-24gb": ({"evidence"}, "the second traceback's message says the same and is not shown"),
     "xid79-gpu-fell-off-bus-tp8": ({"evidence"}, "what a dump says of the lost card is a finding of its own"),
     "llamacpp-deepseek-v3-full-context-kv-200gib": ({"cause", "evidence", "facts", "stage"}, OTHER_ENGINE),

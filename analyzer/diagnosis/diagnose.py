@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from analyzer.diagnosis import orphans
 from analyzer.diagnosis.findings import other_findings, root_finding
 from analyzer.diagnosis.rules import refine
 from analyzer.diagnosis.verdict import Verdict, verdict
@@ -32,7 +33,7 @@ def diagnose(record: Record, inputs: Sequence[InputInfo], library: Library, reda
     infos, earlier = past.infos, past.ledgers
     case = _case(shown, outcome)
     _remember(case, past)
-    findings = [root_finding(case, outcome, library), *other_findings(case, outcome, library)]
+    findings = [root_finding(case, outcome, library), *other_findings(case, outcome, library), *orphans.findings(shown, outcome, library)]
     infos.append(_info(subject, outcome, names))
     best = next((fix for fix in findings[0].fixes if fix.changes), None)
     arithmetic = engine(shown.engine)
@@ -60,6 +61,10 @@ def _case(shown: View, outcome: Verdict) -> Case:
     return case
 
 
+#: vLLM's --gpu-memory-utilization from 0.20.0 on; 0.90 before.
+LARGEST_DEFAULT = 0.92
+
+
 @dataclass(slots=True)
 class _Past:
     """What is said of the starts before the last one."""
@@ -74,7 +79,8 @@ def _remember(case: Case, past: _Past) -> None:
     """What earlier starts teach the solver: which utilization already failed and how, which pool was measured."""
     for info in past.infos:
         shares = [fact.value for fact in past.facts if fact.attempt == info.index and fact.name == "budget.utilization"]
-        share = shares[-1] if shares else engine(case.view.engine).default_utilization(case.view)
+        # Of two possible defaults the larger one: where it failed the smaller one does too.
+        share = shares[-1] if shares else engine(case.view.engine).default_utilization(case.view) or LARGEST_DEFAULT
         if info.cause is not None and isinstance(share, (int, float)):
             case.earlier.append((float(share), info.cause))
     pools = [size for ledger in past.ledgers if (size := ledger.get("kv_cache")) is not None and size > 0]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from analyzer.diagnosis import order, words
-from analyzer.diagnosis.notes import notes
+from analyzer.diagnosis import order, proof, words
+from analyzer.diagnosis.notes import notes, too_strict
 from analyzer.diagnosis.verdict import Verdict, severity
 from analyzer.engines import engine
 from analyzer.model import (
@@ -24,17 +24,15 @@ from analyzer.model import (
     State,
     Text,
 )
-
 from analyzer.model.versions import Range
 
 if TYPE_CHECKING:
     from analyzer.engines.case import Case
-    from analyzer.facts.observation import Event
     from analyzer.facts.view import View
     from analyzer.patterns.model import Advice, Library
 
 #: Evidence lines of one finding: what proves it, not everything that was read.
-EVIDENCE = 12
+EVIDENCE = 16
 #: Findings beside the root: one a cause, the first ones in reading order.
 FINDINGS = 40
 
@@ -81,6 +79,7 @@ def root_finding(case: Case, verdict: Verdict, library: Library) -> Finding:
         fixes=changed,
         pattern=pattern.id if pattern is not None else None,
         stage=verdict.stage,
+        window=engine(view.engine).window(case, changed),
     )
 
 
@@ -115,7 +114,7 @@ def other_findings(case: Case, verdict: Verdict, library: Library) -> list[Findi
     if verdict.state in (State.HEALTHY, State.DEGRADED):
         said = frozenset({verdict.cause, *found})
         return [*found.values(), *notes(case, library, known, said)]
-    return list(found.values())
+    return [*found.values(), *too_strict(case, library, known, frozenset({verdict.cause, *found}))]
 
 
 def _consequence_of(cause: str, verdict: Verdict, library: Library, grave: Severity) -> str | None:
@@ -154,6 +153,8 @@ def _evidence(case: Case, verdict: Verdict, library: Library, fixes: Sequence[Fi
         add(view.source(place) for place in order.deciding_frames(event))
     add(verdict.evidence)
     add(view.source(place) for place in verdict.places)
+    add(proof.signs(view, verdict, library))
+    add(proof.figures(view, verdict))
     add(_others_of_this_cause(case, verdict, library))
     add(case.earlier_evidence)
     add(_settings_to_change(case, fixes))
@@ -174,6 +175,7 @@ def _evidence(case: Case, verdict: Verdict, library: Library, fixes: Sequence[Fi
             fact = view.fact(name)
             if fact is not None:
                 add([fact.source])
+    add(proof.dead_workers(view, verdict))
     add(_messengers(case, verdict, library))
     return tuple(found)
 
@@ -204,7 +206,7 @@ def _messengers(case: Case, verdict: Verdict, library: Library) -> list[Source]:
         cause = order.refined(event, library.causes)
         if cause is not None and cause not in found and (cause in follows or library.causes[cause].echo):
             found[cause] = case.view.source(event.places[0])
-    return list(found.values())[:3]
+    return list(found.values())[:4]
 
 
 def _settings_to_change(case: Case, fixes: Sequence[Fix]) -> list[Source]:
@@ -274,6 +276,10 @@ def _have(need: str, view: View) -> bool:
         return view.arguments_seen or bool(view.attempt.settings)
     if need == "nvidia_smi_now":
         return bool(view.snapshots)
+    if need == "card_total":
+        return bool(view.snapshots) or any(view.fact(name) is not None for name in ("device.total", "oom.total"))
+    if need == "full_oom_line":
+        return view.fact("oom.tried") is not None and view.fact("oom.total") is not None
     if need == "launch_command":
         return view.command is not None
     return need == "model_config" and view.model is not None
@@ -304,17 +310,31 @@ def build_fixes(names: Sequence[str], case: Case, library: Library) -> tuple[Fix
             fix = _static(advice, case) if advice.changes else _computed(advice, case)
             if fix is not None:
                 found.append(fix)
-    return tuple(found)
+    sure = [fix for fix in found if not _only_in_part(fix, case.view)]
+    unsure = [] if len(sure) >= ENOUGH else [fix for fix in found if _only_in_part(fix, case.view)]
+    return tuple([*sure, *unsure][:FIXES])
+
+
+#: Fixes that are shown, and how many that are valid for certain make those superfluous that some possible versions do not have.
+FIXES, ENOUGH = 5, 3
+
+
+def _only_in_part(fix: Fix, view: View) -> bool:
+    """Whether some of the possible versions lack a flag of the fix."""
+    if fix.versions is None or view.version is not None:
+        return False
+    possible = engine(view.engine).possible_versions(view)
+    return (possible & Range.parse(fix.versions)) != possible
 
 
 def _for_engine(advice: Advice | None, view: View) -> bool:
-    """Whether the advice is for the engine that ran and, where it names versions, for one that is possible."""
+    """Whether the advice is for the engine that ran and, where it names versions, for every one that is possible."""
     if advice is None or (advice.engines and view.engine is not None and view.engine not in advice.engines):
         return False
     if advice.versions is None:
         return True
     possible = engine(view.engine).possible_versions(view)
-    return bool(possible & Range.parse(advice.versions))
+    return (possible & Range.parse(advice.versions)) == possible
 
 
 def _static(advice: Advice, case: Case) -> Fix | None:

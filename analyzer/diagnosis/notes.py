@@ -38,6 +38,30 @@ def notes(case: Case, library: Library, known: words.Known, said: frozenset[str 
     ]
 
 
+#: The engine's own check asks for more than is needed.
+PIPELINE = "engine.version_bug.pp_kv_check_uses_smallest_stage"
+
+
+def too_strict(case: Case, library: Library, known: words.Known, said: frozenset[str | None]) -> list[Finding]:
+    """The finding that a length check compares the need of all layers with one stage's memory, where the arithmetic shows it."""
+    if "stage_length" not in known or PIPELINE in said or case.cause != "kv_cache.too_small_for_max_len":
+        return []
+    cause = library.causes[PIPELINE]
+    sources = [line.source for ledger in case.ledgers if (line := ledger.line("kv_cache")) is not None and line.source is not None]
+    return [
+        Finding(
+            PIPELINE,
+            Severity(cause.severity),
+            Confidence.LIKELY,
+            Text.of(cause.title),
+            words.explanation(cause, None, known),
+            tuple(sources),
+            not_this=words.not_this(cause.not_this, library, known),
+            stage=case.stage,
+        )
+    ]
+
+
 def _found(case: Case) -> Iterator[tuple[str, list[Source]]]:
     view = case.view
     pools = [line for ledger in case.ledgers if (line := ledger.line("kv_cache")) is not None and line.source is not None]

@@ -5,11 +5,11 @@ An engine is a module or folder here with the functions of ``Engine``; ``engine(
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Protocol, cast
 
-from analyzer.model import Change, Ledger
+from analyzer.model import Change, Fix, Ledger, Window
 
 if TYPE_CHECKING:
     from analyzer.engines.case import Case
@@ -45,6 +45,9 @@ class Engine(Protocol):
 
     def possible_versions(self, view: View) -> Range:
         """The versions that are possible: the stated one, else what the wordings leave."""
+
+    def window(self, case: Case, given: Sequence[Fix]) -> Window | None:
+        """The feasible window of the cause's main setting; ``given``: the report's fixes, to name what opens an empty one."""
 
     def extra_figures(self, case: Case) -> Mapping[str, str]:
         """Further figures for sentences: derived ones, by placeholder name."""

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from analyzer.engines import device
 from analyzer.engines.case import Case
 from analyzer.engines.computed import Computed
 from analyzer.engines.lines import Lines
 from analyzer.facts.view import View
-from analyzer.model import Change, FlagChange, Ledger
+from analyzer.model import Change, Fix, FlagChange, Ledger, Window
 from analyzer.model.versions import Range
 
 
@@ -58,3 +58,8 @@ def possible_versions(view: View) -> Range:
 def extra_figures(case: Case) -> Mapping[str, str]:
     """None."""
     return {}
+
+
+def window(case: Case, given: Sequence[Fix]) -> Window | None:
+    """Unknown."""
+    return None

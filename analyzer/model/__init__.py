@@ -12,10 +12,11 @@ from analyzer.model.finding import (
     NotThis,
     OptionChange,
     Severity,
+    Window,
 )
 from analyzer.model.gpu import Gpu, GpuProcess, GpuSnapshot, MigDevice, VirtualGpu
 from analyzer.model.ledger import Basis, Ledger, LedgerLine
-from analyzer.model.report import STAGES, AttemptInfo, EngineInfo, InputInfo, Outcome, Report, Segment, Setting, State
+from analyzer.model.report import STAGES, AttemptInfo, EngineInfo, InputInfo, Outcome, Report, Segment, Setting, State, TimelineStep
 from analyzer.model.text import LANGUAGES, Text
 
 __all__ = [
@@ -50,6 +51,8 @@ __all__ = [
     "Source",
     "State",
     "Text",
+    "TimelineStep",
     "Value",
     "VirtualGpu",
+    "Window",
 ]

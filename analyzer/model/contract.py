@@ -12,10 +12,10 @@ from typing import Any, NotRequired
 from typing_extensions import TypedDict  # pydantic takes typing's own only from Python 3.12 on
 
 from analyzer.model.facts import Fact, Series, Source, Value
-from analyzer.model.finding import Change, EnvChange, Finding, Fix, FlagChange, OptionChange
+from analyzer.model.finding import Change, EnvChange, Finding, Fix, FlagChange, OptionChange, Window
 from analyzer.model.gpu import Gpu, GpuProcess, GpuSnapshot, MigDevice, VirtualGpu
 from analyzer.model.ledger import Ledger, LedgerLine
-from analyzer.model.report import SCHEMA, AttemptInfo, InputInfo, Report
+from analyzer.model.report import SCHEMA, AttemptInfo, InputInfo, Report, TimelineStep
 from analyzer.model.text import Text
 from analyzer.model.units import BYTES_PER
 
@@ -233,6 +233,17 @@ class NotThisJson(TypedDict):
     why: str
 
 
+class WindowJson(TypedDict):
+    flag: str
+    low: float | int | None
+    high: float | int | None
+    limit: str | None
+    feasible: bool
+    opens: str | None
+    verified: bool
+    text: str
+
+
 class FindingJson(TypedDict):
     cause: str | None
     severity: str
@@ -248,6 +259,17 @@ class FindingJson(TypedDict):
     fixes: list[FixJson]
     pattern: str | None
     docs: str | None
+    window: WindowJson | None
+
+
+class TimelineStepJson(TypedDict):
+    name: str
+    seconds: float
+    stated: bool
+    slowest: bool
+    within: str | None
+    start: str | None
+    source: SourceJson
 
 
 class ReportJson(TypedDict):
@@ -265,6 +287,7 @@ class ReportJson(TypedDict):
     findings: list[FindingJson]
     command: str | None
     library: str
+    timeline: list[TimelineStepJson]
 
 
 def json_schema() -> dict[str, Any]:
@@ -311,6 +334,7 @@ def report_json(report: Report, language: str) -> ReportJson:
         "findings": [_finding(finding, language) for finding in report.findings],
         "command": report.command,
         "library": report.library,
+        "timeline": [_step(step) for step in report.timeline],
     }
 
 
@@ -533,4 +557,32 @@ def _finding(finding: Finding, language: str) -> FindingJson:
         "fixes": [_fix(fix, language) for fix in finding.fixes],
         "pattern": finding.pattern,
         "docs": finding.docs,
+        "window": _window(finding.window, language),
+    }
+
+
+def _window(window: Window | None, language: str) -> WindowJson | None:
+    if window is None:
+        return None
+    return {
+        "flag": window.flag,
+        "low": window.low,
+        "high": window.high,
+        "limit": window.limit,
+        "feasible": window.feasible,
+        "opens": window.opens,
+        "verified": window.verified,
+        "text": window.text.get(language),
+    }
+
+
+def _step(step: TimelineStep) -> TimelineStepJson:
+    return {
+        "name": step.name,
+        "seconds": step.seconds,
+        "stated": step.stated,
+        "slowest": step.slowest,
+        "within": step.within,
+        "start": step.start,
+        "source": _source(step.source),
     }

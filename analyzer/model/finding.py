@@ -83,6 +83,27 @@ class NotThis:
 
 
 @dataclass(frozen=True, slots=True)
+class Window:
+    """The values of one setting, the main one of this cause, with which the start works.
+
+    ``low``, ``high``: the smallest and the largest such value, in the setting's own unit; None: the inputs do not show that end.
+    ``feasible`` False: no value works, because ``low`` would have to be above ``high``; ``opens`` then names the setting that changes
+    that, where one is known. ``limit``: what sets the upper end (``free0``: free memory at start, ``graphs``: room beside the budget,
+    ``total``, ``failed``: a value that failed, ``kv_cache``, ``blocks``, ``host``). ``verified``: every figure that the ends depend on
+    was in the inputs. ``text`` says all of it.
+    """
+
+    flag: str
+    low: float | int | None
+    high: float | int | None
+    limit: str | None
+    feasible: bool
+    verified: bool
+    text: Text
+    opens: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Finding:
     """A cause (an id of reference/causes.yaml, or None where the inputs do not show one) with its proof."""
 
@@ -99,6 +120,7 @@ class Finding:
     fixes: tuple[Fix, ...] = ()
     pattern: str | None = None
     stage: str | None = None
+    window: Window | None = None
 
     @property
     def docs(self) -> str | None:

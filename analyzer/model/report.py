@@ -87,6 +87,23 @@ class Outcome:
     confidence: Confidence = Confidence.CERTAIN
 
 
+@dataclass(frozen=True, slots=True)
+class TimelineStep:
+    """One step of a start. ``name``: download, load, compile, profile, capture, init, or a stage that only its lines' times give.
+
+    ``seconds`` as the engine states it, else (``stated`` False) the difference of two lines' times, to the second. ``start`` is the time
+    of the line, as printed. ``slowest`` marks the step that took the longest. ``within``: the step that this one is part of.
+    """
+
+    name: str
+    seconds: float
+    stated: bool
+    source: Source
+    start: str | None = None
+    slowest: bool = False
+    within: str | None = None
+
+
 @dataclass(slots=True)
 class Report:
     inputs: list[InputInfo]
@@ -102,6 +119,7 @@ class Report:
     findings: list[Finding]
     command: str | None = None  # the user's own command, corrected
     library: str = ""  # version of the pattern library that made this report
+    timeline: list[TimelineStep] = field(default_factory=list)  # the steps of the last start that the inputs time
 
     @property
     def root(self) -> Finding | None:

@@ -67,7 +67,7 @@ def _range(versions: str, _: Translate) -> str:
 
 def valid_in(fix: Fix, report: Report, _: Translate) -> str:
     """`` (0.10.2 or newer)`` where the fix is not valid in every version that is possible."""
-    if fix.versions is None or report.engine.version is not None:
+    if fix.versions is None or report.engine.version is not None or not any(isinstance(c, (FlagChange, EnvChange)) for c in fix.changes):
         return ""
     valid = Range.parse(fix.versions)
     possible = Range.parse(report.engine.version_range or "")

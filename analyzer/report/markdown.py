@@ -113,6 +113,8 @@ def _fixes(root: Finding, report: Report, language: str, _: Translate) -> list[s
         if not fix.verified:
             row += " " + _(N_("(not verified against this log)"))
         rows.append(row)
+    if root.window is not None:
+        rows += ["", f"`{root.window.flag}`: {plain(root.window.text.get(language))}"]
     if report.command:
         rows += ["", _(N_("Your command, changed:")), "", fence(safe(report.command))]
     return ["\n".join(rows)]
@@ -126,6 +128,10 @@ def _others(report: Report, root: Finding | None, language: str, _: Translate) -
         (_(N_("Also seen")), [finding for finding in rest if finding.severity is not Severity.ERROR]),
     ):
         if chosen:
-            items = [f"- `{finding.cause}`: {plain(finding.title.get(language))}" for finding in chosen]
+            items = [
+                f"- `{finding.cause}`: {plain(finding.title.get(language))}"
+                + (f". {plain(finding.explanation.get(language))}" if finding.severity is Severity.WARNING else "")
+                for finding in chosen
+            ]
             parts.append("\n".join([f"### {title}", *items]))
     return parts

@@ -117,22 +117,29 @@ class _Text:
 
     def _fixes(self, root: Finding) -> None:
         if not root.fixes:
+            self._window(root)
             return
         self._title(self._(N_("What to change")))
         for number, fix in enumerate(root.fixes, 1):
             title = fix.title.get(self.language) + common.valid_in(fix, self.report, self._)
-            self._add(self.paint(f"  {number}  ", 1) + wrap(safe(title), self.columns, "", "     ")[0].lstrip())
-            self._add(*wrap(safe(title), self.columns, "     ")[1:])
+            first, *rest = wrap(safe(title), self.columns, "     ")
+            self._add(self.paint(f"  {number}  ", 1) + first.lstrip(), *rest)
             note = fix.why.get(self.language)
             if fix.cost is not None:
                 note += " " + self._(N_("Cost:")) + " " + fix.cost.get(self.language)
             if not fix.verified:
                 note += " " + self._(N_("(not verified against this log)"))
             self._wrapped(note, "     ")
+        self._window(root)
         if self.report.command:
             self._add("", self._(N_("Your command, changed:")))
             for line in self.report.command.splitlines():
                 self._add("  " + safe(line))
+
+    def _window(self, root: Finding) -> None:
+        if root.window is not None:
+            name = "" if root.window.flag in root.window.text.en else f"{root.window.flag}: "
+            self._wrapped(name + root.window.text.get(self.language), "  ", "  ")
 
     def _not_this(self, root: Finding) -> None:
         if not root.not_this:
@@ -163,6 +170,8 @@ class _Text:
             self._title(_(N_("Also seen")))
             for finding in noted:
                 self._wrapped(f"{finding.cause}: {finding.title.get(self.language)}", "  ", "    ")
+                if finding.severity is Severity.WARNING:
+                    self._wrapped(finding.explanation.get(self.language), "    ")
 
     def _needs(self, root: Finding) -> None:
         if not root.needs:

@@ -127,7 +127,7 @@ def test_a_prompt_that_quotes_an_error_is_none(line: str) -> None:
 FAMILIES = ("healthy", "startup", "kv_cache", "cuda_oom", "host_oom", "unified_memory", "scheduler", "engine", "echo", "symptom")
 MEMORY_CAUSES = [cause for cause in LIBRARY.causes.values() if cause.id.split(".")[0] in FAMILIES]
 FACTS = yaml.safe_load((folder("patterns") / "facts.yaml").read_bytes())
-FACT_PLACEHOLDERS = frozenset(fact["name"].replace(".", "_") for fact in FACTS)
+FACT_PLACEHOLDERS = frozenset(fact["name"].replace(".", "_") for fact in FACTS) | frozenset({"stage_length"})  # derived: analyzer/engines/vllm/fixes/figures.py
 
 
 def holes(words: Mapping[str, str]) -> set[str]:
@@ -171,7 +171,7 @@ COMPUTED: dict[str, set[str]] = {
     "fewer_capture_sizes": {"flag", "to"},
     "tensor_parallel": {"before", "to", "weights_each"},
     "quantized_weights": {"weights", "total"},
-    "stop_process": {"pid", "name", "size"},
+    "stop_process": {"pid", "who", "size"},
     "cpu_kv_space": {"before", "to", "needed"},
     "lower_cpu_kv_space": {"before", "to", "available"},
     "disable_sleep_mode": set(),
@@ -179,7 +179,10 @@ COMPUTED: dict[str, set[str]] = {
     "flashinfer_sampler_off": set(),
     "upgrade_to": {"version"},
     "swap_space_zero": {"flag", "before"},
-    "pp_layer_partition": set(),
+    "pp_layer_partition": {"before", "to"},
+    "raise_by_missing": {"missing"},
+    "sequences_and_utilization": {"before", "to", "share", "share_before", "share_low"},
+    "further_quantized": {"held", "total"},
     "limit_mm_per_prompt": {"flag"},
     "language_model_only": set(),
     "cpu_offload": {"flag", "to", "size"},

@@ -39,7 +39,8 @@ def versions(changes: tuple[Change, ...], view: View) -> str | None:
     for flag in named:
         fate = flags.fate(flag, view.version if view.version is not None else flags.versions()[-1])
         last = None if fate.until in (None, flags.versions()[-1]) else fate.until
-        found &= Range(fate.since, last)
+        # A flag of the first release that was read may be older than that.
+        found &= Range(None if fate.since == flags.versions()[0] else fate.since, last)
     return str(found) or None
 
 

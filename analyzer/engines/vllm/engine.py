@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from analyzer.engines.case import Case
 from analyzer.engines.computed import Computed
-from analyzer.engines.vllm import fixes
-from analyzer.engines.vllm import eras
+from analyzer.engines.vllm import eras, fixes
 from analyzer.engines.vllm.changes import rewrite, valid, versions, where
 from analyzer.engines.vllm.ledger import ledgers
 from analyzer.facts.view import View
+from analyzer.model import Fix, Window
 from analyzer.model.versions import Range
 
-__all__ = ["compute", "default_utilization", "extra_figures", "ledgers", "possible_versions", "rewrite", "valid", "versions"]
+__all__ = ["compute", "default_utilization", "extra_figures", "ledgers", "possible_versions", "rewrite", "valid", "versions", "window"]
 
 
 def compute(fix: str, case: Case) -> Computed | None:
@@ -35,3 +35,8 @@ def possible_versions(view: View) -> Range:
 def extra_figures(case: Case) -> Mapping[str, str]:
     """Derived figures for sentences."""
     return fixes.figures(case)
+
+
+def window(case: Case, given: Sequence[Fix]) -> Window | None:
+    """The feasible window of the main setting of this cause."""
+    return fixes.window(fixes.Plan(case), given)

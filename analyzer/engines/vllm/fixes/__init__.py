@@ -6,11 +6,12 @@ from collections.abc import Callable
 
 from analyzer.engines.case import Case
 from analyzer.engines.computed import Computed
-from analyzer.engines.vllm.fixes import budget, length, processes, requests, weights
+from analyzer.engines.vllm.fixes import budget, length, processes, requests, stages, weights
 from analyzer.engines.vllm.fixes.figures import figures
 from analyzer.engines.vllm.fixes.plan import Plan
+from analyzer.engines.vllm.fixes.window import window
 
-__all__ = ["SOLVERS", "figures"]
+__all__ = ["SOLVERS", "Plan", "figures", "window"]
 
 Solver = Callable[[Plan], Computed | None]
 
@@ -24,6 +25,8 @@ SOLVERS: dict[str, Callable[[Case], Computed | None]] = {
     for name, solve in {
         "raise_utilization": budget.raise_utilization,
         "lower_utilization": budget.lower_utilization,
+        "raise_by_missing": budget.raise_by_missing,
+        "sequences_and_utilization": budget.sequences_and_utilization,
         "utilization_to_free": budget.utilization_to_free,
         "cumulative_utilization": budget.cumulative_utilization,
         "kv_cache_memory_bytes": budget.kv_cache_memory_bytes,
@@ -38,6 +41,9 @@ SOLVERS: dict[str, Callable[[Case], Computed | None]] = {
         "tensor_parallel": weights.tensor_parallel,
         "quantized_weights": weights.quantized_weights,
         "cpu_offload": weights.cpu_offload,
+        "further_quantized": weights.further_quantized,
+        "pp_layer_partition": stages.pp_layer_partition,
+        "language_model_only": requests.language_model_only,
         "cap_kv_blocks": budget.cap_kv_blocks,
         "upgrade_to": budget.upgrade_to,
         "raise_max_num_seqs": requests.raise_max_num_seqs,

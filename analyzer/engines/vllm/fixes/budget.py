@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 
 from analyzer.engines.computed import Computed
-from analyzer.engines.vllm import inverse
+from analyzer.engines.vllm import inverse, printed
 from analyzer.engines.vllm.eras import Others
 from analyzer.engines.vllm.fixes.plan import Plan
 from analyzer.model import Action, EnvChange, FlagChange, Ledger, Text
@@ -21,6 +21,10 @@ LEAST_SHARE = 0.6
 #: highest share at which they commonly fit (vllm-memory-model.md, section 4).
 STEP_DOWN, OUTSIDE_CEILING = 0.05, 0.92
 HUNDREDTH = 0.01
+#: Where CPU and GPU share one memory, system and page cache live in it too: 0.6 to 0.7 is usual (claims.md; patterns/advice).
+SHARED = 0.6
+#: Bytes of the largest card there is (288 GB): more than what its rest holds is beyond any utilization.
+LARGEST_CARD = 288 * 10**9
 # The first allocation that is refused is not the last one that is made: a step of warm-up or service gets a hundredth more.
 
 
@@ -29,18 +33,24 @@ def raise_utilization(plan: Plan) -> Computed | None:
     total, budget, pool, needed = plan.total, plan.budget, plan.pool, plan.needed
     if total is None or budget is None or pool is None or needed is None or plan.utilization is None or pool >= needed:
         return None
-    window = _window(plan, total, budget, pool, needed)
+    window = feasible(plan, total, budget, pool, needed)
     to = round(window.low, 2) if window is not None else inverse.utilization_needed(total, budget, pool, needed)
     if to <= plan.utilization or to > (window.high if window is not None else 0.99):
         return None
     predicted = plan.with_budget(to)
     if not plan.fits(predicted):
         return None
-    values: dict[str, str | Text] = {"before": _share(plan.utilization), "to": _share(to), "gain": human(needed - pool), "needed": human(needed)}
+    values: dict[str, str | Text] = {
+        "before": _share(plan.utilization),
+        "to": _share(to),
+        "gain": human(needed - pool),
+        "needed": human(needed),
+    }
     return Computed((FlagChange(FLAG, plan.utilization, to),), values, predicted, verified=window is not None and window.verified)
 
 
-def _window(plan: Plan, total: int, budget: int, pool: int, needed: int) -> inverse.Window | None:
+def feasible(plan: Plan, total: int, budget: int, pool: int, needed: int) -> inverse.Window | None:
+    """The window of utilization for a pool of ``needed``; None where the possible eras differ in what bounds it."""
     eras = plan.eras
     if len({(era.others, era.check_at_start) for era in eras}) != 1:
         return None
@@ -52,9 +62,12 @@ def _window(plan: Plan, total: int, budget: int, pool: int, needed: int) -> inve
 
 def lower_utilization(plan: Plan) -> Computed | None:
     """A share that leaves room outside the budget for what failed there, and still holds one request."""
-    before = plan.utilization
+    before = plan.utilization if sequences_and_utilization(plan) is None else None
     if before is None:
         return None
+    measured = plan.case.earlier_pool
+    if plan.total is None and plan.pool and measured and measured < plan.pool and "sleep_mode" in (plan.case.cause or ""):
+        return _lower_by(plan.pool - measured, before)
     to = _lower(plan, before)
     if to is None:
         return None
@@ -75,14 +88,32 @@ def lower_utilization(plan: Plan) -> Computed | None:
             "kv_note": _requests(plan, after),
         }
         return Computed((FlagChange(FLAG, before, to),), values, predicted, verified=plan.needed is not None)
-    freed = human(total * (before - to)) if total is not None else f"{100 * (before - to):.0f} %"
-    values = {"before": _share(before), "to": _share(to), "frees": freed, "kv_after": f"− {freed}", "kv_note": ""}
+    share = round(100 * (before - to))
+    freed: str | Text = human(total * (before - to)) if total is not None else Text(f"{share} % of the card", f"显卡的 {share}%")
+    in_en, in_zh = (freed, freed) if isinstance(freed, str) else (freed.en, freed.zh)
+    after_words = Text(f"smaller by {in_en}", f"减少 {in_zh}")
+    values = {"before": _share(before), "to": _share(to), "frees": freed, "kv_after": after_words, "kv_note": ""}
     return Computed((FlagChange(FLAG, before, to),), values, verified=False)
+
+
+def _lower_by(size: int, before: float) -> Computed:
+    """The formula, where the size is known and the card's total is not."""
+    to = Text(f"{before:.2f} − {human(size)} / the card's total", f"{before:.2f} − {human(size)} / 显卡总显存")
+    action = Action(
+        Text(
+            f"lower {FLAG} to {before:.2f} − ({human(size)} / the card's total memory, see nvidia-smi), rounded down to a hundredth",
+            f"把 {FLAG} 降到 {before:.2f} −（{human(size)} / 显卡总显存，见 nvidia-smi），向下取整到 0.01",
+        )
+    )
+    after = Text(f"smaller by {human(size)}", f"减少 {human(size)}")
+    return Computed((action,), {"before": _share(before), "to": to, "frees": human(size), "kv_after": after, "kv_note": ""}, verified=False)
 
 
 def _lower(plan: Plan, before: float) -> float | None:
     """The next share to try, in hundredths; None where none below ``before`` can work."""
     total, budget, pool, needed = plan.total, plan.budget, plan.pool, plan.needed
+    if (plan.case.cause or "").startswith("unified_memory"):
+        return SHARED if before > SHARED else None
     missing = plan.shortfall.missing if plan.shortfall is not None else None
     outside = plan.case.stage == "graph_capture" and plan.graphs_inside is not True
     if outside or missing is None:
@@ -101,12 +132,101 @@ def _lower(plan: Plan, before: float) -> float | None:
     return to if 0 < to < before else None
 
 
+def floor_of(plan: Plan) -> tuple[float | None, Text]:
+    """(smallest utilization that can work, what asks for it): one request of full length, or an earlier start that left no pool."""
+    total, budget, pool, needed = plan.total, plan.budget, plan.pool, plan.needed
+    low: float | None = None
+    why = Text("", "")
+    if total is not None and budget is not None and pool is not None and needed is not None:
+        low = round(inverse.utilization_needed(total, budget, pool, needed), 2)
+        length = plan.view.number("concurrency.at_tokens", plan.rank) or plan.max_len
+        of = Text(f" of {int(length)} tokens", f"（{int(length)} token）") if length else Text("", "")
+        why = Text(f"one request{of.en} ({human(needed)} of KV cache)", f"一个请求{of.zh}（KV cache {human(needed)}）")
+    failed = [share for share, cause in plan.case.earlier if cause == "kv_cache.no_memory_left" and share < (plan.utilization or 0)]
+    if failed and max(failed) + HUNDREDTH > (low or 0):
+        low = round(max(failed) + HUNDREDTH, 2)
+        why = Text(
+            f"the start before, which had nothing left for the KV cache at {max(failed):.2f},",
+            f"上一次启动（{max(failed):.2f} 时 KV cache 没有空间）",
+        )
+    return low, why
+
+
 def _requests(plan: Plan, pool: int) -> str:
     """``, 1.54 × 40000 tokens``: full requests in a pool, where one request's need is known."""
     length = plan.view.number("concurrency.at_tokens", plan.rank) or plan.max_len
     if not plan.needed or not length:
         return ""
     return f", {pool / plan.needed:.2f} × {int(length)} tokens"
+
+
+def sequences_and_utilization(plan: Plan) -> Computed | None:
+    """Two changes that belong together: an earlier start with less budget had no pool, this one no room beside it.
+
+    Half way between the two shares, and a sixteenth of the sequences, for the pool at that share is small and the sampler's matrix has to
+    fit beside it.
+    """
+    before, floor = plan.utilization, [share for share, cause in plan.case.earlier if cause == "kv_cache.no_memory_left"]
+    asked = plan.view.number("scheduler.max_num_seqs")
+    if before is None or not floor or max(floor) >= before or asked is None or asked < 64 or "sampler" not in (plan.case.cause or ""):
+        return None
+    share = _lower(plan, before)
+    if share is None:
+        return None
+    to = 1 << (int(asked) // 16).bit_length() - 1
+    values: dict[str, str | Text] = {
+        "before": str(int(asked)),
+        "to": str(to),
+        "share_before": _share(before),
+        "share": _share(share),
+        "share_low": _share(max(floor)),
+    }
+    changes = (FlagChange(FLAG, before, share), FlagChange("--max-num-seqs", plan.whole("--max-num-seqs"), to))
+    return Computed(changes, values, plan.with_budget(share), verified=False)
+
+
+def raise_by_missing(plan: Plan) -> Computed | None:
+    """What is missing is known and the card's total is not: the formula, to be filled in with the total from nvidia-smi."""
+    if plan.total is not None or plan.case.on_cpu or plan.setting("--kv-cache-memory-bytes") is not None:
+        return None
+    if (plan.whole("--pipeline-parallel-size") or 1) > 1:
+        return None  # needs and pools of different stages are not of one card
+    pool, needed = plan.pool, plan.needed
+    missing: Text | str | None = None
+    if pool is not None and needed is not None and needed > pool:
+        if needed - pool > (1 - (plan.utilization or 0.9)) * LARGEST_CARD:
+            return None
+        missing = human(needed - pool)
+    elif plan.case.cause == "kv_cache.too_small_for_max_len" and plan.tokens and plan.max_len and plan.tokens < plan.max_len:
+        blocks = -(-plan.max_len // plan.block_size) - plan.tokens // plan.block_size
+        block = _v0_block(plan)
+        if block is not None:
+            missing = human(blocks * block)
+        else:
+            share = 100 * blocks * plan.block_size / plan.tokens
+            missing = Text(f"{share:.1f} % of the KV pool", f"KV 池的 {share:.1f}%")
+    if missing is None:
+        return None
+    words = missing if isinstance(missing, Text) else Text(missing, missing)
+    action = Action(
+        Text(
+            f"raise {FLAG} by ({words.en} / the card's total memory), rounded up to a hundredth",
+            f"把 {FLAG} 提高（{words.zh} / 显卡总显存），向上取整到 0.01",
+        )
+    )
+    values: dict[str, str | Text] = {"missing": words}
+    return Computed((action,), values, verified=False)
+
+
+def _v0_block(plan: Plan) -> int | None:
+    """Bytes of a V0 block out of the CPU blocks that the swap space (4 GiB unless set) was cut into."""
+    blocks = plan.view.number("kv_cache.cpu_blocks")
+    if plan.view.generation != "v0" or not blocks:
+        return None
+    swap = plan.setting("--swap-space")
+    size = int(swap * GIB) if isinstance(swap, (int, float)) and not isinstance(swap, bool) else printed.SWAP_SPACE
+    found = printed.block_bytes_from_swap(int(blocks), size)
+    return found.high if found is not None else None
 
 
 def utilization_to_free(plan: Plan) -> Computed | None:
@@ -135,8 +255,20 @@ def cumulative_utilization(plan: Plan) -> Computed | None:
     """Versions that count other processes as their own (V0-B, V0-D, V1-b): the share has to hold both."""
     total, before = plan.total, plan.utilization
     used = plan.line("other_processes")
-    if plan.others is not Others.COUNTED or total is None or before is None or used is None:
+    if plan.others is not Others.COUNTED or before is None:
         return None
+    if total is None or used is None:
+        if plan.case.cause != "startup.other_process":
+            return None
+        sum_ = Text(f"{before:g} + what the neighbour holds / total", f"{before:g} + 邻居占用 / 总显存")
+        action = Action(
+            Text(
+                f"set {FLAG} to {before:g} + (memory that the neighbour holds / the card's total), both from nvidia-smi",
+                f"把 {FLAG} 设为 {before:g} +（邻居占用的显存 / 显卡总显存），两个数都在 nvidia-smi 里",
+            )
+        )
+        what = Text("as nvidia-smi shows it", "见 nvidia-smi")
+        return Computed((action,), {"before": _share(before), "to": sum_, "used": what}, verified=False)
     to = inverse.utilization_up(total, used + round(before * total))
     if not before < to <= 0.98:
         return None
@@ -154,9 +286,11 @@ def kv_cache_memory_bytes(plan: Plan) -> Computed | None:
     if size is None and plan.case.cause == "engine.version_bug.sleep_mode_kv_overestimate":
         size = plan.case.earlier_pool
         size = None if size is None else size // 10**8 * 10**8
-    if size is None and plan.pool is not None and plan.shortfall is not None and plan.shortfall.missing:
-        size = (plan.pool - plan.shortfall.missing) // 10**8 * 10**8
-        verified = False
+    if size is None and plan.case.stage in ("graph_capture", "warmup") and plan.utilization is not None:
+        # What the pool would be at the utilization that is proposed as the next try.
+        to = _lower(plan, plan.utilization)
+        lower = plan.with_budget(to) if to is not None else None
+        size = (lower.get("kv_cache") or 0) // 10**8 * 10**8 if lower is not None else None
     if size is None or size <= 0 or (plan.needed is not None and size < plan.needed):
         return None
     predicted = plan.with_pool(size, "set by hand")
@@ -170,7 +304,11 @@ def cap_kv_blocks(plan: Plan) -> Computed | None:
         return None
     to = int(blocks) // 2
     size = plan.pool // 2 if plan.pool else None
-    values: dict[str, str | Text] = {"flag": "--num-gpu-blocks-override", "to": str(to), "size": human(size) if size else f"{to} × {plan.block_size} tokens"}
+    values: dict[str, str | Text] = {
+        "flag": "--num-gpu-blocks-override",
+        "to": str(to),
+        "size": human(size) if size else f"{to} × {plan.block_size} tokens",
+    }
     return Computed((FlagChange("--num-gpu-blocks-override", None, to),), values, verified=False)
 
 
@@ -218,7 +356,12 @@ def lower_cpu_kv_space(plan: Plan) -> Computed | None:
     to = int(0.9 * available // GIB)
     if to < 1:
         return None
-    values: dict[str, str | Text] = {"before": before or f"{requested / GIB:g}", "to": str(to), "available": human(available), "needed": human(requested)}
+    values: dict[str, str | Text] = {
+        "before": before or f"{requested / GIB:g}",
+        "to": str(to),
+        "available": human(available),
+        "needed": human(requested),
+    }
     return Computed((EnvChange("VLLM_CPU_KVCACHE_SPACE", str(to)),), values, verified=True)
 
 

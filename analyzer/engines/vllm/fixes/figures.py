@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from analyzer.engines.case import Case
+from analyzer.engines.vllm.fixes import stages
 from analyzer.engines.vllm.fixes.plan import Plan
 from analyzer.model.units import human
 
@@ -19,6 +20,9 @@ def figures(case: Case) -> Mapping[str, str]:
         found["outside_budget"] = human(plan.total - plan.budget)
     if plan.shortfall is not None:
         found["oom_missing"] = human(plan.shortfall.missing)
+    length = stages.really_fits(plan)
+    if length is not None:
+        found["stage_length"] = str(length)
     for name in ("process", "process_non_torch", "other_processes", "free", "unaccounted", "budget", "total"):
         size = plan.line(name)
         if size is not None:

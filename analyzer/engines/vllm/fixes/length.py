@@ -14,7 +14,7 @@ FP8 = "--kv-cache-dtype"
 def max_model_len_fits(plan: Plan) -> Computed | None:
     """The longest context that the pool holds: the engine's own estimate, its tokens (V0), or in proportion to need and pool."""
     before = plan.max_len
-    to, verified = _longest(plan)
+    to, verified = longest(plan)
     if before is None or to is None or to >= before:
         return None
     needed, available = plan.needed, plan.pool if plan.pool is not None else plan.view.bytes("kv_cache.available")
@@ -28,8 +28,8 @@ def max_model_len_fits(plan: Plan) -> Computed | None:
     return Computed((FlagChange(FLAG, before, to),), values, plan.replaced(), verified=verified)
 
 
-def _longest(plan: Plan) -> tuple[int | None, bool]:
-    """(tokens, whether the engine's own figures prove them)."""
+def longest(plan: Plan) -> tuple[int | None, bool]:
+    """(longest context in tokens, whether the engine's own figures prove it); None where the inputs do not tell."""
     estimated = plan.view.number("kv_cache.estimated_max_len", plan.rank)
     if estimated:
         return int(estimated), True

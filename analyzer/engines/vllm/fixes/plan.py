@@ -140,12 +140,12 @@ class Plan:
             return printed
         if self.pool is None or self.pool <= 0:
             return None
+        if self.view.generation == "v0" and self.tokens and self.max_len and self.tokens >= self.block_size:
+            blocks = -(-self.max_len // self.block_size)
+            return round(self.pool * blocks / (self.tokens // self.block_size))
         concurrency, at = self.view.number("concurrency.max", self.rank), self.view.number("concurrency.at_tokens", self.rank)
         if concurrency and at and (self.max_len is None or int(at) == self.max_len) and concurrency >= 0.05:
             return round(self.pool / concurrency)
-        if self.view.generation == "v0" and self.tokens and self.max_len:
-            blocks = -(-self.max_len // self.block_size)
-            return round(self.pool * blocks / (self.tokens // self.block_size))
         return None
 
     @cached_property

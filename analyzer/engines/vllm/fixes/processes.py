@@ -31,4 +31,4 @@ def stop_process(plan: Plan) -> Computed | None:
     action = Action(
         Text(f"stop process {label}, {human(size)} on GPU {gpu or 0}", f"停止进程 {label}，它在 GPU {gpu or 0} 上占用 {human(size)}")
     )
-    return Computed((action,), {"pid": str(pid), "name": name or "?", "size": human(size)}, verified=True)
+    return Computed((action,), {"pid": str(pid), "who": f"{name}, " if name else "", "size": human(size)}, verified=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from analyzer.engines.computed import Computed
 from analyzer.engines.vllm import flags
+from analyzer.engines.vllm.fixes import budget
 from analyzer.engines.vllm.fixes.plan import Plan
 from analyzer.model import Action, EnvChange, FlagChange, Text
 from analyzer.model.units import human
@@ -14,14 +15,23 @@ SEQS, TOKENS = "--max-num-seqs", "--max-num-batched-tokens"
 def lower_max_num_seqs(plan: Plan) -> Computed | None:
     """Fewer sequences: by the state blocks there are, by what the sampler's matrix may take, or a first step down."""
     before = _sequences(plan)
-    if before is None or before <= 1:
+    if before is None and plan.case.cause == "cuda_oom.graph_capture":
+        # The default depends on version and card (256 or 1024); graphs for more than 64 sequences are the large ones.
+        words: dict[str, str | Text] = {
+            "before": Text("default", "默认值"),
+            "to": "64",
+            "why_number": Text("graphs are captured up to this size", "graph 只捕获到这个尺寸"),
+        }
+        return Computed((FlagChange(SEQS, None, 64),), words, verified=False)
+    if before is None or before <= 1 or budget.sequences_and_utilization(plan) is not None:
         return None
     blocks = plan.view.number("mamba.blocks")
     cause = plan.case.cause or ""
     verified = False
     why: str | Text
     if cause == "kv_cache.mamba_blocks_below_max_num_seqs" and blocks:
-        to, why, verified = _power_of_two(int(blocks)), f"≤ {int(blocks)}", True
+        why = Text(f"{int(blocks)} state blocks are there", f"共有 {int(blocks)} 个状态块")
+        to, verified = _power_of_two(int(blocks)), True
     elif "sampler" in cause and plan.shortfall is not None and plan.shortfall.tried > plan.shortfall.free > 0:
         # The sampler's matrix is sequences × vocabulary: what is free bounds the sequences in proportion.
         to = _power_of_two(int(before * plan.shortfall.free / plan.shortfall.tried))
@@ -66,6 +76,20 @@ def limit_mm_per_prompt(plan: Plan) -> Computed | None:
         return None
     action = Text("lower --limit-mm-per-prompt to what a prompt really holds", "把 --limit-mm-per-prompt 调低到每个请求实际的数量")
     return Computed((Action(action),), {"flag": "--limit-mm-per-prompt"}, verified=False)
+
+
+#: Lines that only models with an encoder print.
+_MULTIMODAL = ("multimodal", "encoder", "mm_", "vision")
+
+
+def language_model_only(plan: Plan) -> Computed | None:
+    """Neither load nor profile the encoder of a model that the log or its config shows to have one."""
+    if plan.setting("--language-model-only"):
+        return None
+    config = plan.view.model or {}
+    if "vision_config" not in config and not any(word in name for name in plan.view.attempt.patterns for word in _MULTIMODAL):
+        return None
+    return Computed((FlagChange("--language-model-only", None, True),), {}, verified=False)
 
 
 def skip_deep_gemm_warmup(plan: Plan) -> Computed | None:
@@ -134,7 +158,13 @@ def enforce_eager(plan: Plan) -> Computed | None:
     if plan.setting("--enforce-eager"):
         return None
     graphs = plan.view.bytes("cuda_graphs.actual", plan.rank) or plan.view.bytes("cuda_graphs.estimated", plan.rank)
-    saves = human(graphs) if graphs else Text("what they take", "它们占用的全部显存")
+    saves: Text
+    if plan.case.cause == "kv_cache.mamba_blocks_below_max_num_seqs":
+        saves = Text("the number of blocks is not checked then", "这样就不检查块数")
+    elif graphs:
+        saves = Text(f"saves {human(graphs)}", f"节省 {human(graphs)}")
+    else:
+        saves = Text("saves what they take", "省下它们的全部占用")
     return Computed((FlagChange("--enforce-eager", None, True),), {"saves": saves}, verified=False)
 
 

@@ -6,7 +6,7 @@ from analyzer.engines.computed import Computed
 from analyzer.engines.vllm.fixes.budget import raise_utilization
 from analyzer.engines.vllm.fixes.plan import Plan
 from analyzer.engines.vllm.pool import weights_estimate
-from analyzer.model import FlagChange, Text
+from analyzer.model import Action, FlagChange, Text
 from analyzer.model.units import GIB, human
 
 FLAG = "--tensor-parallel-size"
@@ -21,6 +21,10 @@ def tensor_parallel(plan: Plan) -> Computed | None:
     whole = _weights(plan)
     if _enough_without(plan):
         return None
+    if whole is None and plan.case.cause == "cuda_oom.weight_load":
+        return _doubled(plan, before)
+    if plan.case.cause == "cuda_oom.profiling" and whole is not None and plan.total is not None and whole / before < 0.6 * plan.total:
+        return None  # the activations are the trouble, not the weights
     to = before * 2
     while whole is not None and plan.total is not None and whole / to > ROOM * plan.total and to < LARGEST:
         to *= 2
@@ -31,6 +35,30 @@ def tensor_parallel(plan: Plan) -> Computed | None:
         return None
     values: dict[str, str | Text] = {"before": str(before), "to": str(to), "weights_each": human(whole / to)}
     return Computed((FlagChange(FLAG, plan.whole(FLAG), to),), values, verified=False)
+
+
+def _doubled(plan: Plan, before: int) -> Computed | None:
+    """Twice the ranks, where all that is known of the weights is what had been loaded when memory ran out."""
+    held = plan.line("torch_allocated")
+    if held is None or 2 * before > LARGEST:
+        return None
+    each = Text(f"half of what one holds now (more than {human(held)})", f"现在一张卡的一半（现在超过 {human(held)}）")
+    values: dict[str, str | Text] = {"before": str(before), "to": str(2 * before), "weights_each": each}
+    return Computed((FlagChange(FLAG, plan.whole(FLAG), 2 * before),), values, verified=False)
+
+
+def further_quantized(plan: Plan) -> Computed | None:
+    """The checkpoint is quantized and does not fit all the same: layers that are not quantized stay 16 bits wide."""
+    held = plan.line("torch_allocated")
+    if plan.case.cause != "cuda_oom.weight_load" or not plan.case.quantized or held is None or plan.total is None:
+        return None
+    action = Action(
+        Text(
+            "choose a checkpoint that quantizes attention and the other large layers too (INT4 AWQ/GPTQ, or 4 bits throughout)",
+            "改用连注意力等大层也量化的版本（INT4 AWQ/GPTQ，或全部 4 位）",
+        )
+    )
+    return Computed((action,), {"held": human(held), "total": human(plan.total)}, verified=False)
 
 
 def quantized_weights(plan: Plan) -> Computed | None:
