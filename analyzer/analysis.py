@@ -53,7 +53,7 @@ class Analysis:
         """
         if len(self._sinks) >= self._limits.max_files:
             raise IntakeError("input_too_large", f"more than {self._limits.max_files} files in one analysis; send fewer")
-        sink = Sink(name, len(self._sinks), self._runner, self._record, self._limits)
+        sink = Sink(name, len(self._sinks), self._runner, self._record, self._limits, self.redactor.clean)
         sink.keep = keep
         self._sinks.append(sink)
         return sink
@@ -86,7 +86,7 @@ class _OpenLines:
 class Sink:
     """Where the bytes of one input go."""
 
-    def __init__(self, name: str, index: int, library: Runner, record: Record, limits: Limits) -> None:
+    def __init__(self, name: str, index: int, library: Runner, record: Record, limits: Limits, redact: Callable[[str], str]) -> None:
         self.info = InputInfo(name)
         self.closed = False
         self.blank = True
@@ -95,6 +95,7 @@ class Sink:
         self._runner = library
         self._record = record
         self._limits = limits
+        self._redact = redact
         self._head = bytearray()
         self._expander: Expander | None = None
         self._text_head: bytearray | None = bytearray()
@@ -220,7 +221,8 @@ class Sink:
         if self._open is not None:
             first_line, lines = self._open.first_line, self._open.lines + lines
             self._open = None
-        page = Page(self.info.name, lines, first_line, whole=block.last and first_line == 1)
+        whole = block.last and first_line == 1
+        page = Page(self._redact(self.info.name), lines, first_line, whole=whole, redact=self._redact)
         found = []
         for reading in read_page(page):
             if reading.open and not block.last and sum(map(len, lines[reading.first :])) < OPEN_BYTES:

@@ -212,12 +212,17 @@ def test_many_additions_at_once_all_arrive(live: Running) -> None:
 
 def test_secrets_are_neither_stored_nor_shown(live: Running) -> None:
     secret = "hf_" + "AbCdEfGhIjKlMnOpQrStUvWxYz12345678"
-    log = LOG + f"\nERROR 01-01 00:00:00 token={secret} failed\n".encode()
+    command = (
+        f"docker run -e HF_TOKEN={secret} -v /home/carol/m:/m vllm/vllm-openai:v0.6.3 --model /m --api-key {secret} --max-model-len 4096\n"
+    )
+    log = command.encode() + LOG + f"\nERROR 01-01 00:00:00 token={secret} failed\n".encode()
     with live.client() as client:
         answer = client.post("/v1/analyses", content=log)
         path = answer.headers["location"]
         for form in ("json", "text", "markdown", "html"):
-            assert secret not in client.get(path, params={"format": form}).text
+            shown = client.get(path, params={"format": form}).text
+            assert secret not in shown
+            assert "carol" not in shown
         text = b"".join(repository.inputs(live.database, answer.json()["id"])[0].text.pieces())
     assert secret.encode() not in text
     assert text.count(b"\n") == log.count(b"\n")
