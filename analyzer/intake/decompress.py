@@ -13,6 +13,8 @@ _GZIP = b"\x1f\x8b"
 _ZSTD = b"\x28\xb5\x2f\xfd"
 #: Most bytes that one step may put out, so that a bomb is met by the check and not by the memory.
 _STEP = 1 << 20
+#: zstd's machine expands all it is given at once, four bytes to 128 KiB at most: so many bytes keep a bomb's burst at 16 MiB.
+_ZSTD_SLICE = 512
 
 
 class Expander(Protocol):
@@ -52,7 +54,8 @@ class _Bounded:
         if self._out > limits.max_expanded_bytes:
             raise IntakeError(
                 "expansion_too_large",
-                f"the {self.what} input expands to more than {limits.max_expanded_bytes} bytes; send the head and the tail of the log instead",
+                f"the {self.what} input expands to more than {limits.max_expanded_bytes} bytes; "
+                "send the head and the tail of the log instead",
             )
         if self._out > limits.expansion_grace_bytes and self._out > limits.max_expansion_ratio * max(self._in, 1):
             raise IntakeError(
@@ -108,9 +111,8 @@ class Zstandard(_Bounded):
 
     def feed(self, data: bytes) -> Iterator[bytes]:
         self._taken(len(data))
-        # A frame's decompressor takes all it is given at once: small slices keep a bomb's burst small.
-        for start in range(0, len(data), 4096):
-            rest = data[start : start + 4096]
+        for start in range(0, len(data), _ZSTD_SLICE):
+            rest = data[start : start + _ZSTD_SLICE]
             while rest:
                 if self._machine.eof:
                     self._machine = self._make()
@@ -121,7 +123,7 @@ class Zstandard(_Bounded):
                 rest = self._machine.unused_data if self._machine.eof else b""
                 if piece:
                     self._given(len(piece))
-                    yield piece
+                    yield from (piece[at : at + _STEP] for at in range(0, len(piece), _STEP))
 
     def close(self) -> None:
         if not self._machine.eof:
