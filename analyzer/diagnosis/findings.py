@@ -90,8 +90,8 @@ def other_findings(case: Case, verdict: Verdict, library: Library) -> list[Findi
     known = figures(case)
     for event in view.attempt.all_events():
         cause_id = order.refined(event, library.causes)
-        if cause_id is None or cause_id in found or cause_id == verdict.cause:
-            continue
+        if cause_id is None or cause_id in found or f"{verdict.cause}.".startswith(f"{cause_id}."):
+            continue  # the root itself, or a rank that names it more coarsely
         cause = library.causes[cause_id]
         grave = severity(event, cause_id, library.causes)
         if order.recovered(event, view.attempt) and grave is Severity.ERROR:
@@ -190,8 +190,9 @@ def _others_of_this_cause(case: Case, verdict: Verdict, library: Library) -> lis
     if verdict.event is None or verdict.cause is None:
         return []
     found = []
+    same = {cause for cause in (verdict.cause, verdict.follows) if cause is not None}
     for event in view.attempt.all_events():
-        if event is not verdict.event and order.refined(event, library.causes) in (verdict.cause, verdict.follows):
+        if event is not verdict.event and order.refined(event, library.causes) in same:
             found += [view.source(place) for place in event.places]
     return [*found[:3], *found[3:][-1:]]
 
@@ -280,6 +281,8 @@ def _have(need: str, view: View) -> bool:
         return bool(view.snapshots) or any(view.fact(name) is not None for name in ("device.total", "oom.total"))
     if need == "full_oom_line":
         return view.fact("oom.tried") is not None and view.fact("oom.total") is not None
+    if need == "topology":
+        return any(snapshot.links for snapshot in view.snapshots)
     if need == "launch_command":
         return view.command is not None
     return need == "model_config" and view.model is not None

@@ -19,7 +19,7 @@ _DMESG = re.compile(
     r"\[\w{3} (?P<month>\w{3}) +(?P<day>\d{1,2}) (?P<clock>\d\d:\d\d:\d\d) \d{4}\]"
     r"|^(?:\S+ )?(?P<month2>[A-Z][a-z]{2}) +(?P<day2>\d{1,2}) (?P<clock2>\d\d:\d\d:\d\d) "
 )
-_ENGINE = re.compile(r"\b(?P<month>[01]\d)-(?P<day>[0-3]\d)[ T](?P<clock>\d\d:\d\d:\d\d)")
+ENGINE_TIME = re.compile(r"\b(?P<month>[01]\d)-(?P<day>[0-3]\d)[ T](?P<clock>\d\d:\d\d:\d\d)")
 _MONTHS = {name: at for at, name in enumerate(("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"), 1)}
 #: Host and container may keep different time zones (UTC-12 to UTC+14): less than this says nothing.
 ZONES = timedelta(hours=15)
@@ -57,9 +57,9 @@ def _long_before(event: Event, attempt: Attempt) -> bool:
 
     The engine prints no year, so of two dates the earlier one is taken to be at most half a year before.
     """
-    then = _date(_DMESG.search(event.places[0].text))
+    then = date_of(_DMESG.search(event.places[0].text))
     times = [*attempt.stage_times.values(), *(time for series in attempt.series.values() for time, _ in series.points[:1])]
-    began = [_date(_ENGINE.search(time)) for time in times]
+    began = [date_of(ENGINE_TIME.search(time)) for time in times]
     known = [moment for moment in began if moment is not None]
     if then is None or not known:
         return False
@@ -69,7 +69,8 @@ def _long_before(event: Event, attempt: Attempt) -> bool:
     return before > ZONES
 
 
-def _date(matched: re.Match[str] | None) -> datetime | None:
+def date_of(matched: re.Match[str] | None) -> datetime | None:
+    """The date that a hit of the expressions above states, in the leap year 2000: the engine prints no year."""
     if matched is None:
         return None
     groups = {name.rstrip("2"): value for name, value in matched.groupdict().items() if value is not None}

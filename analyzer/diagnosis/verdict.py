@@ -160,4 +160,5 @@ def _share(attempt: Attempt, event: Event) -> float:
 
 def renamed(verdict: Verdict, cause: str, confidence: Confidence) -> Verdict:
     """The same verdict with a finer or truer cause; the former one follows from it."""
-    return Verdict(verdict.state, verdict.stage, cause, confidence, verdict.event, list(verdict.evidence), list(verdict.places), verdict.cause)
+    evidence, places = list(verdict.evidence), list(verdict.places)
+    return Verdict(verdict.state, verdict.stage, cause, confidence, verdict.event, evidence, places, verdict.cause)

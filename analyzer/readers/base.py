@@ -34,6 +34,16 @@ class Page:
         return Source(self.name, self.first_line + index, self.redact((text if text is not None else self.lines[index])[:EXCERPT]))
 
 
+@dataclass(frozen=True, slots=True)
+class HostProcess:
+    """A row of ``ps``: who runs, and who started it."""
+
+    pid: int
+    parent: int | None
+    command: str
+    source: Source
+
+
 @dataclass(slots=True)
 class Reading:
     """One segment: ``lines[first]`` to ``lines[last]`` of the page (both included), and what they say.
@@ -56,3 +66,4 @@ class Reading:
     start: bool = False  # the lines are a launch at a prompt inside a log: a new attempt begins here
     model: dict[str, object] | None = None  # a model's config.json
     open: bool = False
+    processes: list[HostProcess] = field(default_factory=list)  # of a list of the host's processes

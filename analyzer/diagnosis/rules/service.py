@@ -35,7 +35,7 @@ def capped_by_max_num_seqs(view: View, verdict: Verdict) -> Verdict | None:
 
 
 def prompt_exceeds_pool(view: View, verdict: Verdict) -> Verdict | None:
-    """Nothing runs, the queue grows, the pool is empty, and a known prompt is longer than the pool (0.19+ reserves for the whole prompt)."""
+    """Nothing runs, the queue grows, the pool is empty, and a known prompt exceeds it (0.19+ reserves for the whole prompt)."""
     if verdict.state is not State.HEALTHY:
         return None
     tokens = view.number("kv_cache.tokens")
@@ -43,8 +43,9 @@ def prompt_exceeds_pool(view: View, verdict: Verdict) -> Verdict | None:
     tail = _tail(view, ("scheduler.running", "scheduler.waiting", "kv_cache.usage"))
     if tokens is None or tail is None or not any(float(fact.value) > tokens for fact in prompts):
         return None
+    names = ("request.input_tokens", "kv_cache.tokens", "scheduler.waiting")
     if all(running == 0 and waiting > 0 and usage < 1 for running, waiting, usage in tail) and tail[-1][1] >= tail[0][1]:
-        return _degraded(view, verdict, "scheduler.prompt_exceeds_kv_pool", ("request.input_tokens", "kv_cache.tokens", "scheduler.waiting"))
+        return _degraded(view, verdict, "scheduler.prompt_exceeds_kv_pool", names)
     return None
 
 

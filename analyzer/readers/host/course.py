@@ -15,7 +15,8 @@ from analyzer.readers.base import Page, Reading
 from analyzer.readers.host.sizes import size_fact
 
 ANCHORS = (
-    "rss_", "_rss", "rss,", ",rss", "RSS,", ",RSS", "rss;", ";rss", "rss\t", "\trss", "RSS (", "working_set", "gpu_used", "gpu_mem", "used_mib",
+    "rss_", "_rss", "rss,", ",rss", "RSS,", ",RSS", "rss;", ";rss", "rss\t", "\trss", "RSS (", "working_set",
+    "gpu_used", "gpu_mem", "used_mib",
     "used_gib", "mem_used", "memory_used", "host_mem", "vram_used", "vram_mib",
 )  # fmt: skip
 
@@ -113,4 +114,4 @@ def _size(cell: str, unit: str | None) -> tuple[int | float, str] | None:
     if unit is not None and re.fullmatch(r"\d+(?:\.\d+)?(?:[eE][+-]?\d+)?", cell):
         return number(cell), unit
     measured = size_fact(cell, docker=True) if re.search(r"[A-Za-z]", cell) else None
-    return None if measured is None or measured[1] == "B" and unit is not None else measured
+    return None if measured is None or (measured[1] == "B" and unit is not None) else measured

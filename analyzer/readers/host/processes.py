@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 
 from analyzer.model import Fact
-from analyzer.readers.base import Page, Reading
+from analyzer.readers.base import HostProcess, Page, Reading
 
 ANCHORS = ("LISTEN", " PID ", "  PID")
 
+#: Rows of one table that are kept.
+PROCESSES = 256
 _HEADER = re.compile(r"\s*(?:USER|UID|S|F)?\s*PID\b.*\b(?:CMD|COMMAND)\b")
 _SOCKET = re.compile(r"\s*(?:tcp6?\s.*\bLISTEN\b|LISTEN\s+\d+|State\s+Recv-Q)")
 
@@ -37,11 +39,15 @@ def _table(page: Page, index: int) -> Reading:
     reading = Reading("processes", index, index)
     pid_at = columns.index("PID")
     rss_at = columns.index("RSS") if "RSS" in columns else None
+    parent_at = columns.index("PPID") if "PPID" in columns else None
     for place in range(index + 1, len(page.lines)):
         cells = page.lines[place].split(None, len(columns) - 1)
         if len(cells) < len(columns) or not cells[pid_at].isdigit():
             break
         reading.last = place
+        if len(reading.processes) < PROCESSES:
+            parent = int(cells[parent_at]) if parent_at is not None and cells[parent_at].isdigit() else None
+            reading.processes.append(HostProcess(int(cells[pid_at]), parent, page.redact(cells[-1]), page.source(place)))
         if rss_at is not None and cells[rss_at].isdigit():
             reading.facts.append(Fact("process.rss", int(cells[rss_at]), "KiB", page.source(place), pid=int(cells[pid_at])))
     return reading
