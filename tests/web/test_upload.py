@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -11,14 +12,20 @@ import pytest
 
 from analyzer import settings
 from analyzer.patterns.load import load
+from analyzer.patterns.model import Library
 from analyzer.web.upload import Outcome, Upload, clean_name
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"
 LOGS = sorted(path for path in FIXTURES.rglob("*") if path.suffix in (".log", ".txt", ".csv") and path.is_file())
 
 
+@cache
+def _library() -> Library:
+    return load()
+
+
 def _uploaded(name: str, data: bytes, **given: Any) -> Outcome:
-    upload = Upload(settings.load(**given), load())
+    upload = Upload(settings.load(**given), _library())
     incoming = upload.open(name)
     upload.feed(incoming, data)
     upload.close(incoming)
@@ -28,7 +35,7 @@ def _uploaded(name: str, data: bytes, **given: Any) -> Outcome:
 @pytest.mark.parametrize("path", LOGS, ids=lambda path: str(path.relative_to(FIXTURES)))
 def test_a_stored_input_is_read_like_the_sent_one(path: Path) -> None:
     first = _uploaded(path.name, path.read_bytes())
-    again = Upload(settings.load(), load())
+    again = Upload(settings.load(), _library())
     again.replay(first.inputs)
     # The numbers of stand-ins (<ip-2>) may differ: the whole text was numbered, not only the lines of the report.
     shapes = [json.loads(re.sub(r"<([a-z-]+)-\d+>", r"<\1>", report.to_json())) for report in (first.report, again.finish().report)]
@@ -48,7 +55,7 @@ def test_a_private_key_over_a_blocks_end_is_not_kept() -> None:
 
 def test_a_new_input_does_not_reuse_the_stand_ins_of_a_stored_one() -> None:
     first = _uploaded("a.log", b"ERROR connect to 10.11.12.13 failed\n")
-    upload = Upload(settings.load(), load())
+    upload = Upload(settings.load(), _library())
     upload.replay(first.inputs)
     incoming = upload.open("b.log")
     upload.feed(incoming, b"ERROR connect to 10.99.98.97 failed\n")
