@@ -17,9 +17,11 @@ from analyzer.patterns.load import LibraryError, pattern_from
 from analyzer.patterns.model import MAX_WINDOW, Advice, Cause, Library, Pattern, RedactionRule
 
 UNITS = frozenset({*BYTES_PER, "", "s", "tokens", "blocks", "%", "fraction", "tokens/s", "x", "as printed"})
-MARKS = frozenset({"ready", "shutdown", "traceback", "suspect", "died", "request", "refused", "sign"})
-SEVERITIES = frozenset(Severity)
-CONFIDENCES = frozenset(Confidence)
+MARKS = ("ready", "shutdown", "traceback", "suspect", "died", "request", "refused", "sign")
+SEVERITIES = tuple(Severity)
+CONFIDENCES = tuple(Confidence)
+GENERATIONS = ("v0", "v1")
+STARTS = (0, 1, 2, 3)
 LANGUAGES = ("en", "zh")
 
 #: Keys of a pattern, with whether its value is taken as it is. What is not here does not exist.
@@ -108,12 +110,16 @@ class Checker:
         _one_of(entry, "severity", SEVERITIES)
         _one_of(entry, "confidence", CONFIDENCES)
         _one_of(entry, "stage", STAGES)
+        _one_of(entry, "generation", GENERATIONS)
+        start = entry.get("start")
+        if start is not None and (isinstance(start, bool) or start not in STARTS):
+            raise _Mistake(f"«start» is {start!r}: a number from {STARTS[0]} to {STARTS[-1]}")
         examples = _examples(entry)
         fields: dict[str, Any] = {key: value for key, value in entry.items() if key not in ("anchor", "examples", "facts", "versions")}
         fields |= {
             "anchors": anchors,
             "file": file,
-            "facts": list(self._fact_specs(entry.get("facts") or {}, groups)),
+            "facts": list(self._fact_specs(_mapping(entry, "facts"), groups)),
             "examples": examples,
             "not_examples": _strings(entry, "not_examples"),
             "versions": _versions(entry),
@@ -121,7 +127,7 @@ class Checker:
         for key in ("fixes", "needs", "not_this"):
             if key in entry:
                 fields[key] = _strings(entry, key)
-        for flag, group in (entry.get("settings") or {}).items():
+        for flag, group in _mapping(entry, "settings").items():
             if group not in groups:
                 raise _Mistake(f"the setting {flag} takes the group {group!r}, which «match» does not have")
         if entry.get("reader") and "body" not in groups:
@@ -305,8 +311,16 @@ def _strings(entry: Mapping[str, Any], key: str) -> tuple[str, ...]:
 
 
 def _one_of(entry: Mapping[str, Any], key: str, allowed: Iterable[str]) -> None:
-    if entry.get(key) is not None and entry[key] not in allowed:
-        raise _Mistake(f"«{key}» is {entry[key]!r}; known are {', '.join(allowed)}")
+    value = entry.get(key)
+    if value is not None and (not isinstance(value, str) or value not in allowed):
+        raise _Mistake(f"«{key}» is {value!r}; known are {', '.join(allowed)}")
+
+
+def _mapping(entry: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+    value = entry.get(key) or {}
+    if not isinstance(value, dict):
+        raise _Mistake(f"«{key}» must be a mapping, not a {type(value).__name__}")
+    return value
 
 
 def _groups(match: Any) -> frozenset[str]:
