@@ -281,6 +281,8 @@ def _have(need: str, view: View) -> bool:
         return bool(view.snapshots) or any(view.fact(name) is not None for name in ("device.total", "oom.total"))
     if need == "full_oom_line":
         return view.fact("oom.tried") is not None and view.fact("oom.total") is not None
+    if need in ("engine_version", "serve_help"):
+        return view.version is not None
     if need == "topology":
         return any(snapshot.links for snapshot in view.snapshots)
     if need == "launch_command":

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from analyzer.engines.case import Case
 from analyzer.engines.computed import Computed
-from analyzer.engines.vllm.fixes import budget, length, processes, requests, stages, weights
+from analyzer.engines.vllm.fixes import arguments, budget, length, processes, requests, stages, weights
 from analyzer.engines.vllm.fixes.figures import figures
 from analyzer.engines.vllm.fixes.plan import Plan
 from analyzer.engines.vllm.fixes.window import window
@@ -54,5 +54,10 @@ SOLVERS: dict[str, Callable[[Case], Computed | None]] = {
         "swap_space_zero": requests.swap_space_zero,
         "disable_sleep_mode": requests.disable_sleep_mode,
         "stop_process": processes.stop_process,
+        "use_right_flag": arguments.use_right_flag,
+        "drop_flag": arguments.drop_flag,
+        "max_model_len_of_model": arguments.max_model_len_of_model,
+        "tp_that_divides": arguments.tp_that_divides,
+        "max_tokens_that_fit": arguments.max_tokens_that_fit,
     }.items()
 }
