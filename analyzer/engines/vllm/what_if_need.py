@@ -1,0 +1,131 @@
+"""What a request needs and a pool holds after a change: from the log's own figures, scaled by dtype, heads and layers (kv.py)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from analyzer.engines.vllm import kv, printed, shapes
+from analyzer.engines.vllm.what_if_settings import DTYPE, PP, TP, whole
+from analyzer.model import Ledger, Text
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from analyzer.engines.vllm.what_if import Run
+
+
+def token_factor(run: Run) -> float | None:
+    """Bytes of a token after the change by those before: the cache's dtype, the heads of a rank, the layers of a stage."""
+    factor = 1.0
+    match = shapes.lookup(str(run.start.settings.get("--model") or ""))
+    shape = match.shape if match is not None else None
+    dtype = str(run.start.settings.get("--dtype") or "auto").removeprefix("torch.")
+    model_dtype = dtype if dtype != "auto" else (shape.dtype if shape is not None else None) or "bfloat16"
+    if DTYPE in run.changes:
+        sizes = [kv.cache_value_size(None if value is None else str(value), model_dtype) for value in (run.now(DTYPE), run.changes[DTYPE])]
+        if None in sizes:
+            run.notes.append(Text("The size of this cache format is not known.", "该 KV cache 格式的大小未知。"))
+            return None
+        factor *= (sizes[1] or 1) / (sizes[0] or 1)
+    if TP in run.changes:
+        old, new = whole(run.now(TP)), whole(run.changes[TP])
+        if shape is not None and shape.latent is None:
+            factor *= kv.kv_heads_per_rank(shape.kv_heads, new) / kv.kv_heads_per_rank(shape.kv_heads, old)
+        elif shape is None:
+            run.notes.append(
+                Text(
+                    "KV heads are taken to be divided over the ranks; a rank never holds less than one.",
+                    "按 KV head 能平均到各 rank 计算；每个 rank 至少一个。",
+                )
+            )
+            factor *= old / new
+    if PP in run.changes:
+        factor *= whole(run.now(PP)) / whole(run.changes[PP])
+    return factor
+
+
+def request_line(run: Run) -> printed.NeedLine | None:
+    """What a request needs by its length, before the change: from needed, pool and estimate, or from pool and concurrency."""
+    start = run.start
+    length = start.number("model.max_len") or start.number("concurrency.at_tokens")
+    tight = before_pool(run)
+    needed = start.bytes("kv_cache.needed")
+    estimated = start.number("kv_cache.estimated_max_len")
+    if needed and length:
+        if estimated and tight and not _plain(needed, tight, int(length), int(estimated)):
+            found = printed.need_line(needed, int(length), tight, int(estimated))
+            if found is not None:
+                return found
+        return printed.NeedLine(0.0, needed / length)
+    concurrency, at = start.number("concurrency.max", smallest=True), start.number("concurrency.at_tokens")
+    tokens = held(run)
+    if tight and tokens and start.generation == "v0":
+        return printed.NeedLine(0.0, tight / tokens)
+    if tight and concurrency and at:
+        if tokens and abs(tokens / at - concurrency) > 0.02 * concurrency + 0.02:
+            run.notes.append(
+                Text(
+                    "Layers of this model do not all grow with the length: its need is taken in proportion, too low for shorter requests.",
+                    "该模型并非所有层都随长度增长：这里按比例计算，较短请求的需求可能偏低。",
+                )
+            )
+        return printed.NeedLine(0.0, tight / concurrency / at)
+    return None
+
+
+def _plain(needed: int, pool: int, length: int, estimated: int) -> bool:
+    linear = pool / needed * length
+    return abs(linear - estimated) <= 0.03 * linear + 32
+
+
+def held(run: Run) -> int | None:
+    """Tokens of the pool before the change."""
+    tokens = run.start.number("kv_cache.tokens", smallest=True)
+    if tokens is not None:
+        return int(tokens)
+    blocks = run.start.number("kv_cache.gpu_blocks", smallest=True)
+    return int(blocks) * _block(run) if blocks is not None else None
+
+
+def _block(run: Run) -> int:
+    size = run.start.number("kv_cache.block_size")
+    return int(size) if size else kv.BLOCK_SIZE
+
+
+def needed(run: Run, length: int) -> int | None:
+    """Bytes that one request of ``length`` needs after the change."""
+    line, factor = request_line(run), token_factor(run)
+    if line is None or factor is None:
+        return None
+    return round(line.at(length) * factor)
+
+
+def longest(run: Run, ledgers: Sequence[Ledger]) -> int | None:
+    """The longest request that the pools hold, in whole blocks: every token of a plain model's pool, else by need and length."""
+    line, factor = request_line(run), token_factor(run)
+    pools = [(size, ledger) for ledger in ledgers if (size := ledger.get("kv_cache")) is not None]
+    if line is None or not factor or not pools:
+        return None
+    pool, ledger = min(pools, key=lambda item: item[0])
+    estimated = run.start.number("kv_cache.estimated_max_len")
+    if estimated and factor == 1 and pool == before_pool(run):
+        return int(estimated)
+    held_after = tokens(run, ledger) if run.start.generation == "v0" else None
+    if held_after is not None:
+        return held_after
+    return max(0, line.length(int(pool / factor))) // _block(run) * _block(run)
+
+
+def before_pool(run: Run) -> int | None:
+    """Bytes of the smallest pool before the change."""
+    return min((had for old in run.start.ledgers if (had := old.get("kv_cache")) is not None and had > 0), default=None)
+
+
+def tokens(run: Run, ledger: Ledger) -> int | None:
+    """Tokens of the pool after the change, in whole blocks."""
+    before, size, was, factor = held(run), ledger.get("kv_cache"), before_pool(run), token_factor(run)
+    if before is None or size is None or was is None or not factor:
+        return None
+    if size == was and factor == 1:
+        return before
+    return max(0, int(before * size / was / factor)) // _block(run) * _block(run)
