@@ -94,6 +94,14 @@ def _parser() -> _Parser:
         action.add_argument("--patterns", action="append", default=[], metavar="DIR", type=Path, help="a folder of your own patterns")
         action.set_defaults(run=run)
 
+    lint = commands.add_parser("lint-command", help="check the flags of a launch command against a version of its engine")
+    lint.add_argument("command", metavar="COMMAND", help="the command as typed, in quotes; - reads it from standard input")
+    lint.add_argument("--engine", choices=("vllm",), default="vllm")
+    lint.add_argument("--version", dest="engine_version", metavar="VERSION", help="the engine's version (default: the newest known one)")
+    lint.add_argument("--format", choices=("text", "json"), default="text")
+    lint.add_argument("--lang", choices=LANGUAGES, default=_language())
+    lint.set_defaults(run=_lint)
+
     schema = commands.add_parser("schema", help="print the JSON Schema of a report")
     schema.set_defaults(run=_schema)
     return parser
@@ -236,6 +244,30 @@ def _patterns_show(options: argparse.Namespace) -> int:
         return _fail(f"no pattern or cause has the id {options.id!r}; `vramledger patterns list` prints all")
     print(shown)
     return 0
+
+
+def _lint(options: argparse.Namespace) -> int:
+    """0: the version takes every option; 1: it refuses one; 64: there is no command in the text, or no such version."""
+    from analyzer.engines.vllm import flags, lint
+    from analyzer.model.versions import key
+    from analyzer.report.lint import as_json, as_text
+
+    text: str = sys.stdin.read() if options.command == "-" else options.command
+    version: str = options.engine_version or flags.versions()[-1]
+    try:
+        key(version)
+    except ValueError as error:
+        return _fail(str(error))
+    found = lint.options_of(text)
+    if found is None:
+        return _fail("no vLLM command in this text; write it as typed, e.g. 'vllm serve MODEL --max-model-len 8192'")
+    issues = lint.check(found, lint.variables_of(text), version)
+    corrected = lint.corrected(text, issues, found, version)
+    if options.format == "json":
+        sys.stdout.write(as_json(issues, version, corrected, options.lang))
+    else:
+        sys.stdout.write(as_text(issues, version, len(found), corrected, options.lang, _columns(sys.stdout)))
+    return 1 if any(issue.fatal for issue in issues) else 0
 
 
 def _schema(options: argparse.Namespace) -> int:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from analyzer.diagnosis import orphans
+from analyzer.diagnosis import command, orphans
 from analyzer.diagnosis.findings import other_findings, root_finding
 from analyzer.diagnosis.rules import refine
 from analyzer.diagnosis.verdict import Verdict, verdict
@@ -33,7 +33,8 @@ def diagnose(record: Record, inputs: Sequence[InputInfo], library: Library, reda
     infos, earlier = past.infos, past.ledgers
     case = _case(shown, outcome)
     _remember(case, past)
-    findings = [root_finding(case, outcome, library), *other_findings(case, outcome, library), *orphans.findings(shown, outcome, library)]
+    further = [*orphans.findings(shown, outcome, library), *command.findings(shown, outcome, library)]
+    findings = [root_finding(case, outcome, library), *other_findings(case, outcome, library), *further]
     infos.append(_info(subject, outcome, names))
     best = next((fix for fix in findings[0].fixes if fix.changes), None)
     arithmetic = engine(shown.engine)

@@ -56,7 +56,7 @@ LIKENESS = 0.84
 #: Whole numbers that have to be one or more.
 POSITIVE = ("--tensor-parallel-size", "--pipeline-parallel-size", "--data-parallel-size", "--max-num-seqs", "--max-num-batched-tokens")
 #: Options that may stand with or without a value, and those that take a list.
-MAY_STAND_ALONE = frozenset({"--hf-token", "--api-key", "--compilation-config", "--optimization-level", "--middleware"})
+MAY_STAND_ALONE = frozenset({"-O", "--hf-token", "--api-key", "--compilation-config", "--optimization-level", "--middleware"})
 SEVERAL = frozenset(f"--{name}" for name in vllm_flags.SEVERAL)
 UTILIZATION, LENGTH, TOKENS, SEQUENCES = (
     "--gpu-memory-utilization", "--max-model-len", "--max-num-batched-tokens", "--max-num-seqs",
@@ -90,6 +90,35 @@ def check(options: Sequence[Option], variables: Mapping[str, str], where: Where)
     found = [issue for option in options for issue in _option(option, options, where)]
     found += [issue for name in variables if (issue := _variable(name, where)) is not None]
     return [*found, *_combinations(options, where)]
+
+
+def changes(issues: Sequence[Issue], options: Sequence[Option], where: Where) -> dict[str, Value | None]:
+    """Long flag -> new value (None: removed) that answer the fatal issues of flags, as far as no value has to be guessed."""
+    given = {option.written: option.value for option in options}
+    newest = flags.resolve(where)[-1:]
+    found: dict[str, Value | None] = {}
+    for issue in issues:
+        if issue.about is not About.FLAG or not issue.fatal:
+            continue
+        found[issue.written] = None
+        if issue.instead is None or issue.fate is None or not newest:
+            continue
+        takes, value = flags.takes_value(issue.instead, newest[0]), given.get(issue.written)
+        if takes is False:
+            found[issue.instead] = True
+        elif issue.fate.kind in (Kind.RENAMED, Kind.UNKNOWN, Kind.OK) and value is not None and not isinstance(value, bool):
+            found[issue.instead] = value
+    return found
+
+
+def corrected(text: str, issues: Sequence[Issue], options: Sequence[Option], where: Where) -> str | None:
+    """The command without refused flags and with what replaces them; None where that changes nothing."""
+    from analyzer.readers.launch.rewrite import corrected as rewritten
+
+    by_written = {option.written: option.flag for option in options}
+    wanted = {by_written.get(flag, flag): value for flag, value in changes(issues, options, where).items()}
+    written = rewritten(text, wanted) if wanted else text
+    return written.strip("\n") if written != text else None
 
 
 def of_flag(written: str, where: Where, others: Iterable[str] = ()) -> Issue | None:
@@ -164,7 +193,7 @@ def _deprecated(written: str, fate: Fate, note: Text) -> Issue | None:
 
 def _option(option: Option, options: Sequence[Option], where: Where) -> list[Issue]:
     short = not option.written.startswith("--")
-    if short and len(option.written) > 4 and not flags.fate(option.written, where).kind.accepted:
+    if short and len(option.written) > 4 and flags.fate("-" + option.written, where).kind.accepted:
         return [_single_dash(option, where)]
     issue = of_flag(option.written, where, (other.written for other in options if other is not option))
     if issue is not None and issue.fatal:
@@ -177,12 +206,8 @@ def _option(option: Option, options: Sequence[Option], where: Where) -> list[Iss
 def _single_dash(option: Option, where: Where) -> Issue:
     """``-max-model-len``: long options have two dashes."""
     right = "-" + option.written
-    known = flags.fate(right, where).kind.accepted
-    text = Text(
-        f"{option.written} has one dash" + (f": write {right}." if known else "; long options have two."),
-        f"{option.written} 只有一个短横线" + (f"，应写成 {right}。" if known else "，长参数需要两个。"),
-    )
-    return Issue(About.FLAG, option.written, text, True, right if known else None)
+    text = Text(f"{option.written} has one dash: write {right}.", f"{option.written} 只有一个短横线，应写成 {right}。")
+    return Issue(About.FLAG, option.written, text, True, right, flags.fate(right, where))
 
 
 def _value(option: Option, where: Where) -> Issue | None:
@@ -193,7 +218,7 @@ def _value(option: Option, where: Where) -> Issue | None:
         shown = ", ".join(str(choice) for choice in accepted)
         return _refused(option, f"takes one of {shown}", f"只接受 {shown}")
     if isinstance(value, bool):
-        if value and flag not in MAY_STAND_ALONE and flags.takes_value(flag, where):
+        if value and flags.canonical(flag) not in MAY_STAND_ALONE and flags.takes_value(flag, where):
             return _refused(option, "needs a value", "后面需要一个值", missing=True)
         return None
     if flag == UTILIZATION and not (isinstance(value, (int, float)) and 0 < value <= 1):

@@ -10,6 +10,7 @@ import shlex
 from collections.abc import Mapping
 
 from analyzer.model import Value
+from analyzer.readers.launch import vllm_flags
 from analyzer.readers.launch.arguments import Argument
 from analyzer.readers.launch.find import invocations
 from analyzer.readers.launch.invocation import PYTHON, YAML, Invocation
@@ -188,7 +189,9 @@ def _separator(text: str, launch: Invocation, word: Word) -> str:
 def _addition(text: str, launch: Invocation, flag: str, value: Value) -> list[Edit]:
     if launch.form == PYTHON:
         return _added_keyword(text, launch, f"{flag[2:].replace('-', '_')}={value!r}")
-    words = [flag if value else "--no-" + flag[2:]] if isinstance(value, bool) else [flag, _written(value)]
+    several = launch.engine in (None, "vllm") and flag[2:] in vllm_flags.SEVERAL
+    values = _written(value).split() if several else [_written(value)]
+    words = [flag if value else "--no-" + flag[2:]] if isinstance(value, bool) else [flag, *values]
     at = launch.after
     if launch.form == YAML and launch.list_style:
         return [(at, at, _added_items(text, launch, words))]
@@ -206,7 +209,7 @@ def _between(text: str, launch: Invocation) -> str:
 
 def _added_items(text: str, launch: Invocation, words: list[str]) -> str:
     joined = any(argument.joined for argument in launch.arguments) and not any(len(argument.words) > 1 for argument in launch.arguments)
-    items = [_quoted(launch, item) for item in (["=".join(words)] if joined else words)]
+    items = [_quoted(launch, item) for item in (["=".join(words)] if joined and len(words) == 2 else words)]
     if launch.list_style == "flow":
         return "".join((", " if launch.words or place else "") + item for place, item in enumerate(items))
     line = text.rfind("\n", 0, launch.after) + 1

@@ -58,21 +58,15 @@ def _issues(plan: Plan) -> list[lint.Issue]:
 
 
 def _changes(plan: Plan, issue: lint.Issue) -> list[Change]:
-    """Remove the old option; write the new one where its value is known: the same option renamed, or a switch for a switch."""
+    """Remove the old option; write the new one where its value is known, else say that it needs one."""
     given = _given(plan, issue.written)
-    removed = FlagChange(issue.written, given, None)
-    if issue.instead is None or issue.fate is None:
-        return [removed]
-    newest = flags.resolve(plan.where)[-1:]
-    value: Value | None = None
-    takes = flags.takes_value(issue.instead, newest[0]) if newest else None
-    if takes is False:
-        value = True
-    elif issue.fate.kind in (Kind.RENAMED, Kind.UNKNOWN) and given is not None and not isinstance(given, bool):
-        value = given
-    if value is not None:
-        return [removed, FlagChange(issue.instead, None, value)]
-    return [removed, Action(Text(f"write {issue.instead} with the value that it takes", f"改用 {issue.instead}，并按它的格式给出取值"))]
+    options = [lint.Option(issue.written, issue.written, given)]
+    found: list[Change] = [
+        FlagChange(flag, given if value is None else None, value) for flag, value in lint.changes([issue], options, plan.where).items()
+    ]
+    if issue.instead is not None and len(found) == 1:
+        found.append(Action(Text(f"write {issue.instead} with the value that it takes", f"改用 {issue.instead}，并按它的格式给出取值")))
+    return found
 
 
 def _given(plan: Plan, written: str) -> Value | None:
