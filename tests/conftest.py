@@ -8,6 +8,7 @@ import warnings
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import settings as hypothesis_settings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -75,3 +76,9 @@ def module_database_url(request: pytest.FixtureRequest, tmp_path_factory: pytest
     if request.param == "sqlite":
         return f"sqlite:///{tmp_path_factory.mktemp('store') / 'store.db'}"
     return _new_postgres(request.getfixturevalue("postgres"))
+
+
+# The suite gives the same answer twice; `HYPOTHESIS_PROFILE=explore` looks for what it has not tried yet.
+hypothesis_settings.register_profile("suite", derandomize=True, deadline=None)
+hypothesis_settings.register_profile("explore", deadline=None, print_blob=True)
+hypothesis_settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "suite"))

@@ -14,7 +14,7 @@ _PREFIX = re.compile(
     | [A-Z][a-z]{2}\ [\ \d]\d\ \d\d:\d\d:\d\d\ [^\s:]{1,64}\ [^\s:\[]{1,64}(?:\[\d{1,9}\])?:\s     # journald, syslog
     | \([A-Za-z][^()]{0,60}pid=\d{1,9}[^()]{0,60}\)\ ?
     | (?:DEBUG|INFO|WARNING|ERROR)\ \d\d-\d\d\ \d\d:\d\d:\d\d(?:[.,]\d{1,9})?\ \[?[^\]\s]{1,80}:\d{1,6}\]\ ?
-    | [A-Za-z0-9][\w.-]{0,60}\s{0,20}\|\ (?=[|+][\s=+-])                                         # docker compose
+    | [A-Za-z0-9][\w.-]{0,60}\s{0,20}\|\ (?=[|+][\s\d=+-])                                         # docker compose
     | [*\#-]\s{1,4}(?=[|+][\s=+-])                                                             # lists
     """,
     re.VERBOSE,
