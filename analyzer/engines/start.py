@@ -13,6 +13,10 @@ from analyzer.model.units import Number, to_bytes
 from analyzer.model.versions import Range
 
 
+#: No figure of a log is larger.
+MOST = 2**60
+
+
 @dataclass(frozen=True, slots=True)
 class Figure:
     """A fact's value, in bytes too where it is a size."""
@@ -72,14 +76,14 @@ class Start:
                 engine.get("version"),
                 Range.parse(engine.get("version_range") or ""),
                 engine.get("generation"),
-                {str(flag): setting.get("value") for flag, setting in (given.get("settings") or {}).items()},
+                {str(flag): _plain(setting.get("value")) for flag, setting in (given.get("settings") or {}).items()},
                 [_figure(fact) for fact in facts if (fact.get("attempt") or 0) == last],
                 [_ledger(ledger) for ledger in given.get("ledgers") or []],
                 outcome.get("state") or "unknown",
                 outcome.get("stage"),
                 outcome.get("cause"),
             )
-        except (AttributeError, KeyError, TypeError, ValueError) as error:
+        except (AttributeError, KeyError, OverflowError, TypeError, ValueError) as error:
             raise WhatIfError(f"this is neither a report nor a ledger of vramledger/report/1: {error!r}") from None
 
     def figure(self, name: str, rank: int | None = None) -> Figure | None:
@@ -115,19 +119,28 @@ def _is_number(value: Value) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
+def _plain(value: Any) -> Any:
+    """``value`` where it is a text or a number that arithmetic can bear. ValueError for anything else."""
+    if isinstance(value, (int, float)) and not -MOST <= value <= MOST:  # not a number is not within either
+        raise ValueError(f"{value} is out of range")
+    if value is not None and not isinstance(value, (int, float, str)):
+        raise ValueError(f"{value!r} is no plain value")
+    return value
+
+
 def _figure(fact: Mapping[str, Any]) -> Figure:
-    value = fact["value"]
-    size = fact.get("bytes")
+    value = _plain(fact["value"])
+    size = _plain(fact.get("bytes"))
     if size is None and _is_number(value):
         size = to_bytes(value, str(fact.get("unit")))
-    return Figure(str(fact["name"]), value, size, fact.get("rank"))
+    return Figure(str(fact["name"]), value, size if isinstance(size, int) else None, fact.get("rank"))
 
 
 def _ledger(given: Mapping[str, Any]) -> Ledger:
     lines = []
     for line in given["lines"]:
         name, size = line["name"], line["bytes"]
-        if name not in LINES or not isinstance(size, int) or isinstance(size, bool):
+        if name not in LINES or not isinstance(size, int) or isinstance(size, bool) or abs(size) > MOST:
             raise ValueError(f"no ledger line: {name}: {size!r}")
         source = line.get("source")
         at = Source(source["input"], source["line"], source.get("text") or "") if source else None

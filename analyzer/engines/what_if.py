@@ -116,7 +116,7 @@ def what_if(given: Report | str | Mapping[str, Any], settings: Mapping[str, Valu
     else:
         try:
             start = Start.of_json(json.loads(given) if isinstance(given, str) else given)
-        except json.JSONDecodeError as error:
+        except (json.JSONDecodeError, RecursionError) as error:
             raise WhatIfError(f"this is no JSON: {error}") from None
     module = MODULES.get(start.engine or "vllm")
     if module is None:

@@ -15,7 +15,7 @@ from analyzer.store.codec import CodecError
 from analyzer.store.repository import CursorError
 from analyzer.store.secrets import is_id
 from analyzer.store.values import HistoryFilter, HistoryItem, StoredAnalysis
-from analyzer.web import auth, negotiate
+from analyzer.web import auth, negotiate, what_if
 from analyzer.web.answers import Stored, base_url, json_response, moment, page_url, report_response
 from analyzer.web.encodings import SUPPORTED
 from analyzer.web.openapi import BODY, FORM_OR_BODY, REPORT_ANSWERS, UPLOAD_ANSWERS
@@ -120,6 +120,21 @@ async def remove(request: Request, identifier: str) -> None:
     auth.require_deleter(request, here.settings, kept)
     if not await here.store(repository.delete, here.database, identifier):
         raise Problem("not_found", "there is no such analysis")
+
+
+@router.post("/v1/what-if", summary="Other settings", openapi_extra=what_if.QUESTION)
+async def other_settings(request: Request) -> Response:
+    """The ledger of a start with other settings: whether it would come up, and by how much. Nothing is stored."""
+    here = service(request)
+    asked = await what_if.question(request, here)
+    given: Any = asked.get("report", asked.get("ledger"))
+    if "analysis" in asked:
+        analysis = await found(request, str(asked["analysis"]))
+        if analysis.report is None:
+            raise Problem("invalid_request", "this analysis has no report yet")
+        given = analysis.report
+    answer = await here.work(what_if.answer, given, asked["settings"])
+    return json_response(answer.to_json(here.language(request)))
 
 
 @router.get("/v1/limits", summary="What is accepted")

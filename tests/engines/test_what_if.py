@@ -131,7 +131,9 @@ def test_more_ranks_never_mean_more_weights_on_each(one: int, other: int) -> Non
 @given(st.floats(0.5, 0.99).map(lambda share: round(share, 2)))
 def test_the_budget_still_closes_after_another_utilization(share: float) -> None:
     for name in WHOLE:
-        for before, after in zip(report(name).ledgers, analyzer.what_if(report(name), {"--gpu-memory-utilization": share}).ledgers, strict=True):
+        for before, after in zip(
+            report(name).ledgers, analyzer.what_if(report(name), {"--gpu-memory-utilization": share}).ledgers, strict=True
+        ):
             rest = [
                 (ledger.get("budget") or 0) - sum(ledger.get(part) or 0 for part in ("weights", "kv_cache", "non_torch", "activation_peak"))
                 for ledger in (before, after)

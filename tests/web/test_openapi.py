@@ -23,6 +23,7 @@ CALLS = [
     ("GET", "/v1/analyses/{identifier}"),
     ("DELETE", "/v1/analyses/{identifier}"),
     ("POST", "/v1/analyses/{identifier}/inputs"),
+    ("POST", "/v1/what-if"),
     ("GET", "/v1/limits"),
     ("GET", "/v1/redactions"),
     ("GET", "/v1/patterns"),
