@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
+from dataclasses import MISSING, asdict, fields
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ from analyzer.patterns.model import Advice, Cause, FactSpec, Frame, Library, Pat
 #: Parsed libraries that are kept: this version's, and those of other installations and of a user's own folders.
 CACHES_KEPT = 4
 #: Bumped when the parsed form changes; part of the cache's name.
-FORMAT = 2
+FORMAT = 3
 
 
 class LibraryError(ValueError):
@@ -95,16 +95,18 @@ def to_dict(library: Library) -> dict[str, Any]:
     """The library as plain JSON values, defaults left out to keep the cache small."""
     return {
         "version": library.version,
-        "patterns": [_slim(asdict(pattern)) for pattern in library.patterns],
-        "causes": [_slim(asdict(cause)) for cause in library.causes.values()],
-        "advice": [_slim(asdict(advice)) for advice in library.advice.values()],
-        "redactions": [_slim(asdict(rule)) for rule in library.redactions],
+        "patterns": [_slim(pattern) for pattern in library.patterns],
+        "causes": [_slim(cause) for cause in library.causes.values()],
+        "advice": [_slim(advice) for advice in library.advice.values()],
+        "redactions": [_slim(rule) for rule in library.redactions],
         "scopes": library.scopes,
     }
 
 
-def _slim(values: dict[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in values.items() if value not in (None, (), [], {}, False)}
+def _slim(entry: Pattern | Cause | Advice | RedactionRule) -> dict[str, Any]:
+    """What is not the field's default: an empty list of fixes or a start of 0 says something where nothing is the default."""
+    defaults = {spec.name: spec.default_factory() if spec.default_factory is not MISSING else spec.default for spec in fields(entry)}
+    return {key: value for key, value in asdict(entry).items() if value != defaults[key]}
 
 
 def from_dict(values: dict[str, Any]) -> Library:
