@@ -6,20 +6,27 @@ Identities: gpu-errors.md, section 1.3. ``total = process + other_processes + fr
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
 
+from analyzer.engines import dumps, reconcile
 from analyzer.engines.case import Case
 from analyzer.engines.lines import Lines, spell
+from analyzer.engines.moment import When
+from analyzer.engines.reconcile import cards_of, held, on_card
 from analyzer.facts.observation import Event
 from analyzer.model import Fact, Gpu, GpuSnapshot
 from analyzer.model.units import MIB
 
 #: Less than this is rounding of printed figures (two decimals of GiB), not memory that nobody names.
 ROUNDING_BYTES = 6 * MIB
+#: A dump this near to a failure may stand for it.
+NEAR = timedelta(minutes=10)
 
 
-def out_of_memory(lines: Lines, facts: Sequence[Fact]) -> None:
-    """The lines that one out-of-memory sentence gives; ``facts`` are its figures."""
+def out_of_memory(lines: Lines, facts: Sequence[Fact], names: Mapping[int, str] | None = None) -> None:
+    """The lines that one out-of-memory sentence gives; ``facts`` are its figures, ``names`` what dumps call the processes."""
+    names = names or {}
     named = {fact.name: fact for fact in facts}
     lines.measured("total", named.get("oom.total"))
     lines.measured("torch_allocated", named.get("oom.torch_allocated"))
@@ -37,7 +44,7 @@ def out_of_memory(lines: Lines, facts: Sequence[Fact]) -> None:
     lines.measured("process", own)
     if others:
         size = sum(fact.bytes or 0 for fact in others)
-        lines.derived("other_processes", size, " + ".join(f"process {fact.pid}" for fact in others), others[0].source)
+        lines.derived("other_processes", size, " + ".join(_called(fact.pid, names) for fact in others), others[0].source)
     process = lines.get("process")
     if process is not None and allocated is not None:
         kept = lines.get("reserved_unallocated") or 0
@@ -46,6 +53,15 @@ def out_of_memory(lines: Lines, facts: Sequence[Fact]) -> None:
             process - allocated - kept,
             spell("process − torch_allocated − reserved_unallocated = {p} − {a} − {r}", p=process, a=allocated, r=kept),
         )
+
+
+def _called(pid: int | None, names: Mapping[int, str]) -> str:
+    return f"process {pid} ({names[pid]})" if pid is not None and pid in names else f"process {pid}"
+
+
+def dump_names(case: Case) -> dict[int, str]:
+    """What the dumps call their processes, by pid."""
+    return {row.pid: row.name for snapshot in case.view.snapshots for row in snapshot.processes if row.pid is not None and row.name}
 
 
 def own_process(facts: Sequence[Fact]) -> tuple[Fact | None, list[Fact]]:
@@ -83,51 +99,97 @@ def sentence_events(case: Case) -> list[tuple[int | None, int | None, Event]]:
 # --- dumps -------------------------------------------------------------------------------------------------------------------------
 
 
-def physical_index(case: Case, gpu: int | None) -> int | None:
-    """The index that nvidia-smi uses for the engine's GPU ``gpu``, through CUDA_VISIBLE_DEVICES where the inputs state it."""
-    if gpu is None:
-        return None
-    visible = case.view.environment.get("CUDA_VISIBLE_DEVICES")
-    if visible is None or visible.value is None:
-        return gpu
-    entries = [entry.strip() for entry in str(visible.value).split(",")]
-    if gpu < len(entries) and entries[gpu].isdigit():
-        return int(entries[gpu])
-    return None if gpu < len(entries) else gpu
-
-
 def dump_of(case: Case, gpu: int | None) -> tuple[GpuSnapshot, Gpu] | None:
-    """The last dump that shows the engine's GPU, and its row. A dump of a single card is about it."""
-    index = physical_index(case, gpu)
-    for snapshot in reversed(case.view.snapshots):
-        for card in snapshot.gpus:
-            if card.index == index or (index in (None, 0) and len(snapshot.gpus) == 1):
-                return snapshot, card
-    return None
-
-
-def own_pids(case: Case) -> frozenset[int]:
-    """Process ids that the engine's own tags state."""
-    return frozenset(process.pid for process in case.view.attempt.processes.values() if process.pid is not None)
+    """The dump that shows best who is on the engine's GPU, and its row there."""
+    found = dumps.at_start(case, gpu, gpu)
+    return None if found is None else (found.snapshot, found.match.card)
 
 
 def foreign_processes(case: Case, snapshot: GpuSnapshot, index: int | None) -> list[tuple[int | None, str | None, int]]:
-    """(pid, name, bytes) of every process on the card that is not the engine's own."""
-    mine = own_pids(case)
+    """(pid, name, bytes) of every process on the card ``index`` of the dump that is not one of the engine's own."""
+    mine = dumps.wanted(case, None, None).family
+    card = next((card for card in cards_of(snapshot) if card.index == index), None)
     return [
-        (process.pid, process.name, round(process.used_mib * MIB))
-        for process in snapshot.processes
-        if process.used_mib is not None and (process.gpu == index or process.gpu is None) and process.pid not in mine
+        (row.pid, row.name, size)
+        for row in snapshot.processes
+        if (size := held(row)) is not None and card is not None and on_card(row, card, snapshot) and row.pid not in mine
     ]
 
 
-def before_the_start(case: Case, lines: Lines, gpu: int | None) -> None:
-    """The card when the engine was refused or found it occupied: what dumps name as others."""
-    found = dump_of(case, gpu)
+def before_the_start(case: Case, lines: Lines, gpu: int | None, rank: int | None) -> None:
+    """The card when the engine was refused or found it occupied: what dumps name as others, if it fits what was missing."""
+    found = dumps.at_start(case, gpu, rank)
+    if found is None or "other_processes" in lines:
+        return
+    rows = [row for row in found.match.others if held(row) is not None]
+    size = sum(held(row) or 0 for row in rows)
+    total, free = lines.get("total"), lines.get("free")
+    if not rows or (total is not None and free is not None and size > total - free + reconcile.SAME_BYTES + reconcile.SAME_SHARE * total):
+        return
+    source = dumps.row_source(case, found.snapshot, max(rows, key=lambda row: held(row) or 0))
+    lines.derived("other_processes", size, " + ".join(dumps.called(row) for row in rows), source)
+
+
+def in_service(case: Case, lines: Lines, gpu: int | None, rank: int | None) -> None:
+    """The card of a running engine by the last dump that shows it at work: own process, others, what is free."""
+    found = dumps.in_service(case, gpu, rank, lines)
     if found is None:
         return
-    snapshot, card = found
-    foreign = foreign_processes(case, snapshot, card.index)
-    if foreign and "other_processes" not in lines:
-        size = sum(used for _, _, used in foreign)
-        lines.derived("other_processes", size, " + ".join(f"process {pid} ({name})" for pid, name, _ in foreign), snapshot.source)
+    seen = found.match
+    _total(case, lines, found)
+    if len(seen.own) == 1:
+        lines.measured("process", dumps.row_fact(case, seen.snapshot, seen.own[0]))
+    rows = [row for row in (*seen.siblings, *seen.others) if held(row)]
+    if rows:
+        source = dumps.row_source(case, seen.snapshot, rows[0])
+        lines.derived("other_processes", seen.foreign, " + ".join(dumps.called(row) for row in rows), source)
+    total = lines.get("total")
+    if "free" in lines:
+        return
+    if seen.free is not None:
+        lines.measured("free", Fact("device.free", seen.free, "B", seen.snapshot.source), "memory.free of the GPU dump")
+    elif total is not None and seen.used is not None and total >= seen.used:
+        formula = spell("total − memory.used of the GPU dump = {t} − {u}", t=total, u=seen.used)
+        lines.derived("free", total - seen.used, formula, seen.snapshot.source)
+
+
+def total_of_dump(case: Case, lines: Lines, gpu: int | None, rank: int | None) -> None:
+    """The card's size from a dump, where the log does not state it."""
+    if "total" in lines:
+        return
+    found = next((dump for dump in reversed(list(dumps.dumps(case, gpu, rank))) if not dump.match.doubt and _size(dump)), None)
+    if found is not None:
+        _total(case, lines, found)
+
+
+def _size(dump: dumps.Dump) -> bool:
+    return dump.match.total is not None or reconcile.is_unified(dump.match.card)
+
+
+def _total(case: Case, lines: Lines, dump: dumps.Dump) -> None:
+    seen = dump.match
+    if seen.total is not None:
+        what = "the MIG slice's total in the GPU dump" if seen.slice is not None else "memory.total of the GPU dump"
+        lines.derived("total", seen.total, f"{what} (CUDA's own figure is a little below)", seen.snapshot.source)
+    elif reconcile.is_unified(seen.card):
+        host = next((fact for fact in reversed(case.view.documents) if fact.name == "host.total"), None)
+        if host is not None:
+            lines.derived("total", host.bytes, "the host's memory: the card has none of its own", host.source)
+
+
+def name_others(case: Case, lines: Lines, gpu: int | None, rank: int | None, listed: Sequence[Fact]) -> None:
+    """What others hold by a dump made near the failure, where the sentence lists no process and leaves room for them."""
+    if listed or "other_processes" in lines:
+        return
+    total, free, allocated = (lines.get(name) for name in ("total", "free", "torch_allocated"))
+    if total is None or free is None or allocated is None or "process" in lines:
+        return
+    gap = total - free - allocated - (lines.get("reserved_unallocated") or 0)
+    for dump in reversed(list(dumps.dumps(case, gpu, rank, lines))):
+        near = dump.moment.when is When.DURING and dump.moment.distance is not None and dump.moment.distance <= NEAR
+        rows = [row for row in dump.match.others if held(row)]
+        size = sum(held(row) or 0 for row in rows)
+        if near and rows and not dump.match.doubt and size <= gap + reconcile.SAME_BYTES:
+            source = dumps.row_source(case, dump.snapshot, max(rows, key=lambda row: held(row) or 0))
+            lines.derived("other_processes", size, " + ".join(dumps.called(row) for row in rows), source)
+            return

@@ -18,7 +18,9 @@ def ledgers(case: Case) -> list[Ledger]:
     found = []
     for rank, gpu, event in device.sentence_events(case):
         lines = Lines()
-        device.out_of_memory(lines, case.view.event_facts(event))
+        facts = case.view.event_facts(event)
+        device.out_of_memory(lines, facts, device.dump_names(case))
+        device.name_others(case, lines, gpu, rank, [fact for fact in facts if fact.name == "process.used"])
         device.balance(lines)
         if lines:
             found.append(lines.ledger(case.view.attempt.index, gpu if gpu is not None else rank, rank, case.moment))

@@ -54,7 +54,7 @@ def ledgers(case: Case) -> list[Ledger]:
     for unit in _units(case):
         lines = Lines()
         if unit.event is not None:
-            device.out_of_memory(lines, view.event_facts(unit.event))
+            device.out_of_memory(lines, view.event_facts(unit.event), device.dump_names(case))
         _plan(case, lines, unit)
         _card(case, lines, unit)
         if lines:
@@ -201,14 +201,13 @@ def _card(case: Case, lines: Lines, unit: _Unit) -> None:
         after: Fact | None = view.fact("device.free_after_profile", rank) if case.stage == "profiling" else None
         if case.stage == "device_init" or after is not None:
             lines.measured("free", after or view.fact("device.free_at_start", rank))
-        device.before_the_start(case, lines, unit.gpu if unit.gpu is not None else rank)
-    if "total" not in lines:
-        found = device.dump_of(case, unit.gpu if unit.gpu is not None else rank)
-        if found is not None and case.view.snapshots:
-            snapshot, card = found
-            if card.memory_total_mib is not None:
-                size = round(card.memory_total_mib * 2**20)
-                lines.derived("total", size, "memory.total of the GPU dump (CUDA's own figure is a little below)", snapshot.source)
+        device.before_the_start(case, lines, unit.gpu, rank if rank is not None else unit.gpu)
+    if case.moment == "ready" and unit.event is None:
+        device.in_service(case, lines, unit.gpu, rank)
+    device.total_of_dump(case, lines, unit.gpu, rank)
+    if unit.event is not None:
+        listed = [fact for fact in view.event_facts(unit.event) if fact.name == "process.used"]
+        device.name_others(case, lines, unit.gpu, rank, listed)
     device.balance(lines)
 
 
