@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 
 from analyzer.diagnosis import command, orphans
 from analyzer.diagnosis.findings import other_findings, root_finding
+from analyzer.diagnosis.fingerprint import fingerprint
 from analyzer.diagnosis.rules import refine
+from analyzer.diagnosis.timeline import timeline
 from analyzer.diagnosis.verdict import Verdict, verdict
 from analyzer.engines import engine
 from analyzer.engines.case import Case
@@ -51,7 +53,9 @@ def diagnose(record: Record, inputs: Sequence[InputInfo], library: Library, reda
         earlier=earlier,
         findings=findings,
         command=arithmetic.rewrite(best.changes, shown) if best is not None else None,
+        fingerprint=fingerprint(shown, outcome),
         library=library.version,
+        timeline=timeline(shown),
     )
 
 

@@ -46,6 +46,8 @@ def root_finding(case: Case, verdict: Verdict, library: Library) -> Finding:
     if cause is None:
         failed = verdict.state is State.FAILED
         named = _open_needs(view, library, failed=failed)
+        if verdict.event is not None and verdict.event.pattern.marks == "suspect":
+            named = tuple(name for name in named if name != "first_worker_error")  # it is there
         evidence = _evidence(case, verdict, library, ())
         return Finding(
             None,
@@ -126,12 +128,12 @@ def _consequence_of(cause: str, verdict: Verdict, library: Library, grave: Sever
     return None
 
 
-def figures(case: Case) -> dict[str, str]:
+def figures(case: Case) -> dict[str, str | Text]:
     """Everything that a sentence may fill in: facts of the inputs, those of the failing line last, and what the engine derives."""
     view = case.view
     rank = case.rank
     own = [fact for fact in view.facts if rank is None or fact.rank in (None, rank)]
-    known = words.figures([*view.documents, *own, *case.figures])
+    known: dict[str, str | Text] = {**words.figures([*view.documents, *own, *case.figures])}
     if case.event is not None:
         known |= {f"group_{name}": value for name, value in case.event.groups.items()}
     return known | dict(engine(view.engine).extra_figures(case))
@@ -267,7 +269,8 @@ def _course(case: Case, verdict: Verdict) -> list[Source]:
 
 def _open_words(view: View, *, failed: bool) -> Text:
     if failed:
-        return words.UNKNOWN_FAILED
+        headless = view.engine is not None and not view.attempt.markers and view.attempt.ready is None
+        return words.UNKNOWN_HEADLESS if headless else words.UNKNOWN_FAILED
     return words.UNKNOWN_OPEN if view.attempt.patterns or view.readings else words.UNKNOWN_NOTHING
 
 

@@ -112,8 +112,27 @@ def _messengers(view: View, fatal: list[tuple[Event, str]]) -> Verdict:
         cause = EXIT_CAUSES.get(codes[0]) if codes else KILLED
         confidence = Confidence.LIKELY if cause in EXIT_LIKELY else Confidence.CERTAIN
         return Verdict(State.FAILED, order.stage_of(event), cause, confidence, event, follows=messenger if cause else None)
-    event = fatal[0][0]
-    return Verdict(State.FAILED, order.stage_of(event), None, event=event)
+    messenger_event = fatal[0][0]
+    event = _first_error(view, fatal) or messenger_event
+    places = [] if event is messenger_event else [messenger_event.places[0]]
+    return Verdict(State.FAILED, order.stage_of(event) or order.stage_of(messenger_event), None, event=event, places=places)
+
+
+def _first_error(view: View, messengers: list[tuple[Event, str]]) -> Event | None:
+    """The exception that the messengers speak of: the first one of an engine's own process, else the first at all.
+
+    What a front end raises is about a request, or repeats the engine's.
+    """
+    lines = {(place.input, place.line) for event, _ in messengers for place in event.places}
+    found = [
+        event
+        for event in view.attempt.all_events()
+        if event.pattern.marks == "suspect" and event.cause is None and not order.recovered(event, view.attempt)
+        and (event.places[0].input, event.places[0].line) not in lines
+    ]  # fmt: skip
+    own = [event for event in found if event.process is not None and not event.process.name.startswith("APIServer")]
+    graver = [event for event in found if event.level in ("ERROR", "CRITICAL")]
+    return next(iter(own or graver or found), None)
 
 
 def _suspects(view: View, events: list[Event]) -> Verdict | None:

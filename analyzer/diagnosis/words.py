@@ -14,6 +14,11 @@ UNKNOWN_FAILED = Text(
     "It failed, but no line here says why. The evidence is the first error of the first process that failed.",
     "它失败了，但这里没有一行说明为什么。下面列出的证据是最先失败的进程的第一个错误。",
 )
+UNKNOWN_HEADLESS = Text(
+    "It failed, and the text begins in the middle: the start of the server with its version and arguments is missing, and with it perhaps "
+    "the first error. The evidence is the first error of the first process that failed, as far as the text reaches back.",
+    "它失败了，但文本是从中间开始的：缺少服务启动部分（版本、启动参数），最早的错误可能也在其中。下面列出的是现有文本中最先失败的进程的第一个错误。",
+)
 UNKNOWN_NOTHING = Text(
     "Nothing in it was recognised as the output of an LLM server, a GPU tool or the kernel.",
     "其中没有识别出任何大模型服务、GPU 工具或内核的输出。",

@@ -287,6 +287,7 @@ class ReportJson(TypedDict):
     findings: list[FindingJson]
     command: str | None
     library: str
+    fingerprint: str | None
     timeline: list[TimelineStepJson]
 
 
@@ -334,6 +335,7 @@ def report_json(report: Report, language: str) -> ReportJson:
         "findings": [_finding(finding, language) for finding in report.findings],
         "command": report.command,
         "library": report.library,
+        "fingerprint": report.fingerprint,
         "timeline": [_step(step) for step in report.timeline],
     }
 

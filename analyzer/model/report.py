@@ -118,6 +118,7 @@ class Report:
     earlier: list[Ledger]
     findings: list[Finding]
     command: str | None = None  # the user's own command, corrected
+    fingerprint: str | None = None  # the same for the same failure in another run (diagnosis/fingerprint.py)
     library: str = ""  # version of the pattern library that made this report
     timeline: list[TimelineStep] = field(default_factory=list)  # the steps of the last start that the inputs time
 

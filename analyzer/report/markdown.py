@@ -22,10 +22,15 @@ def markdown(report: Report, language: str, *, url: str | None = None) -> str:
     parts = [f"## {plain(common.verdict(report, language, _))}"]
     if report.outcome.cause is not None:
         parts.append(f"`{report.outcome.cause}`")
+    elif report.fingerprint is not None:
+        parts.append(_(messages.FINGERPRINT).format(fingerprint=f"`{report.fingerprint}`"))
     parts.append(plain(common.engine_line(report, _, None)) + (f" · <{url}>" if url else ""))
     root = report.root
     if root is not None:
         parts.append(plain(root.explanation.get(language)))
+    steps = common.timeline(report, _)
+    if steps:
+        parts.append(plain(f"{_(N_('Start-up:'))} {' · '.join(steps)}"))
     parts += [_ledger(ledger, alike, report, _) for ledger, alike in common.shown_ledgers(report)]
     parts += _memory_over_time(report.gpu_snapshots, _)
     if root is not None:

@@ -26,6 +26,8 @@ def N_(message: str) -> str:  # noqa: N802 - gettext's own name for a message th
     return message
 
 
+#: Shown where no cause is known: the same failure has the same one.
+FINGERPRINT = N_("fingerprint {fingerprint}: the same failure will be counted under it")
 STATES = {"failed": N_("FAILED"), "healthy": N_("HEALTHY"), "degraded": N_("DEGRADED"), "unknown": N_("UNDECIDED")}
 STAGES = {
     "launch": N_("launch"),
@@ -66,6 +68,16 @@ LINES = {
     "host.compute_buffers": N_("host buffers"),
     "host.other": N_("host, other"),
     "host.available": N_("host available"),
+}
+STEPS = {
+    "launch": N_("arguments and configuration"),
+    "device": N_("device initialisation"),
+    "download": N_("download"),
+    "load": N_("loading weights"),
+    "compile": N_("compilation"),
+    "capture": N_("graph capture"),
+    "warmup": N_("warm-up"),
+    "init": N_("profile, KV cache, warm-up"),
 }
 ENGINES = {
     "vllm": "vLLM",

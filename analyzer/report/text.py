@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from analyzer.intake.lines import parse
-from analyzer.model import Finding, Ledger, Report, Severity
+from analyzer.model import Finding, Ledger, Report, Severity, State
 from analyzer.model.ledger import Basis, LedgerLine
 from analyzer.model.units import gib, human
 from analyzer.report import common, messages
@@ -43,6 +43,7 @@ class _Text:
         root = self.report.root
         if root is not None:
             self._explanation(root)
+            self._timeline()
             self._fixes(root)
             self._not_this(root)
             self._proof(root)
@@ -67,6 +68,8 @@ class _Text:
             self._add(self.paint(line, *_STATE_COLOR[outcome.state.value]))
         if outcome.cause is not None:
             self._add(outcome.cause)
+        elif self.report.fingerprint is not None:
+            self._wrapped(self._(messages.FINGERPRINT).format(fingerprint=self.report.fingerprint))
         self._wrapped(common.engine_line(self.report, self._, self.url))
 
     # --- the picture ---------------------------------------------------------------------------------------------------------------
@@ -114,6 +117,13 @@ class _Text:
     def _explanation(self, root: Finding) -> None:
         self._add("")
         self._wrapped(root.explanation.get(self.language))
+
+    def _timeline(self) -> None:
+        """For a server that came up: where its start spent the time."""
+        steps = common.timeline(self.report, self._)
+        if steps and self.report.outcome.state in (State.HEALTHY, State.DEGRADED):
+            self._add("")
+            self._wrapped(f"{self._(N_('Start-up:'))} {' · '.join(steps)}", "", "  ")
 
     def _fixes(self, root: Finding) -> None:
         if not root.fixes:
