@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Protocol, cast
 
-from analyzer.model import Change, Fix, Ledger, Window
+from analyzer.model import Change, Fix, Ledger, Text, Window
 
 if TYPE_CHECKING:
     from analyzer.engines.case import Case
@@ -49,7 +49,7 @@ class Engine(Protocol):
     def window(self, case: Case, given: Sequence[Fix]) -> Window | None:
         """The feasible window of the cause's main setting; ``given``: the report's fixes, to name what opens an empty one."""
 
-    def extra_figures(self, case: Case) -> Mapping[str, str]:
+    def extra_figures(self, case: Case) -> Mapping[str, str | Text]:
         """Further figures for sentences: derived ones, by placeholder name."""
 
 

@@ -9,7 +9,7 @@ from analyzer.engines.case import Case
 from analyzer.engines.computed import Computed
 from analyzer.engines.lines import Lines
 from analyzer.facts.view import View
-from analyzer.model import Change, Fix, FlagChange, Ledger, Window
+from analyzer.model import Change, Fix, FlagChange, Ledger, Text, Window
 from analyzer.model.versions import Range
 
 
@@ -57,7 +57,7 @@ def possible_versions(view: View) -> Range:
     return view.versions
 
 
-def extra_figures(case: Case) -> Mapping[str, str]:
+def extra_figures(case: Case) -> Mapping[str, str | Text]:
     """None."""
     return {}
 

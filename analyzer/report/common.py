@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from analyzer.model import Action, Change, EnvChange, Fix, FlagChange, Ledger, OptionChange, Report, Source
+from analyzer.model import Action, Change, EnvChange, Fix, FlagChange, Ledger, OptionChange, Report, Source, TimelineStep
 from analyzer.model.versions import Range
 from analyzer.report import messages
 from analyzer.report.messages import N_, Translate
@@ -117,3 +117,21 @@ def change(item: Change, language: str) -> str:
         return f"{item.of} {item.option} {item.to}"
     assert isinstance(item, Action)
     return item.action.get(language)
+
+
+def step(item: TimelineStep, _: Translate) -> str:
+    """``loading weights 62.3 s (slowest)``."""
+    seconds = f"{item.seconds:.0f} s" if item.seconds >= 100 or not item.stated else f"{item.seconds:.1f} s"
+    shown = f"{_(messages.STEPS[item.name])} {seconds}"
+    return f"{shown} ({_(N_('slowest'))})" if item.slowest else shown
+
+
+def timeline(report: Report, _: Translate) -> list[str]:
+    """The steps of the start, one text each; what is part of another step stands behind it."""
+    shown = []
+    for item in report.timeline:
+        if item.within is not None:
+            continue
+        parts = [step(part, _) for part in report.timeline if part.within == item.name]
+        shown.append(step(item, _) + (f" [{_(N_('of it'))} {', '.join(parts)}]" if parts else ""))
+    return shown

@@ -1,135 +1,150 @@
-"""A ledger as a picture: stacked bars drawn as SVG, budget and total as marked lines, the basis told apart without relying on colour.
+"""Ledgers as pictures: stacked bars drawn as SVG, budget and total as marked lines, the basis told apart without relying on colour.
 
-Only presentation attributes and classes are used, so that a strict Content-Security-Policy lets it through.
+Places and widths are percentages, so that a picture follows its page while its letters keep their size; a label is shown where the page
+is wide enough for it (classes ``fit-…``, report.css). Only presentation attributes and classes: a strict Content-Security-Policy lets
+it through.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from html import escape
 
-from analyzer.model import GpuSnapshot, Ledger
+from analyzer.model import Ledger, Source
 from analyzer.model.ledger import BUDGET_PARTS, DEVICE_PARTS, Basis, LedgerLine
 from analyzer.model.units import gib
 from analyzer.report import messages
-from analyzer.report.messages import Translate
+from analyzer.report.layout import width
+from analyzer.report.messages import N_, Translate
 
-WIDTH, BAR, GAP, LEFT = 720, 34, 30, 4
+#: Where a line of an input is on the page: ``#L25``.
+Anchor = Callable[[Source], str]
+
 _PARTS = ("weights", "draft_weights", "kv_cache", "state_cache", "cuda_graphs", "compute_buffers")
 _PROCESS = ("torch_allocated", "reserved_unallocated", "process_non_torch")
+#: Widths of the picture from which on a label may be shown; report.css has a rule for each.
+_FITS = (280, 360, 440, 540, 660, 800, 940)
+_LETTER = 7.2  # pixels of a letter of a label
 
 
-def ledger_svg(ledger: Ledger, identifier: str, _: Translate) -> str:
-    """The plan and the card of one GPU as two stacked bars on one scale. ``identifier`` keeps ids apart on one page."""
+@dataclass(frozen=True, slots=True)
+class _Row:
+    name: str
+    parts: tuple[LedgerLine, ...]
+
+
+def ledger_svg(ledger: Ledger, identifier: str, _: Translate, anchor: Anchor | None = None) -> str:
+    """The plan and the card of one GPU as two stacked bars on one scale; empty where nothing is known. ``identifier``: unique on a page."""
     total, budget = ledger.line("total"), ledger.line("budget")
-    rows = [row for row in (_row(ledger, BUDGET_PARTS), _card_row(ledger)) if row]
+    plan, card = _known(ledger, BUDGET_PARTS), _card(ledger)
+    rows = [_Row(_(name), parts) for name, parts in ((N_("as planned"), plan), (N_("on the card"), card)) if parts]
     if not rows:
+        if total is None or budget is None:
+            return ""
+        rows = [_Row(_("as planned"), ())]
+    title = _("Memory of GPU {index}").format(index=ledger.gpu if ledger.gpu is not None else "?")
+    return _picture(rows, [line for line in (budget, total) if line is not None], identifier, title, 44, _, anchor)
+
+
+def change_svg(before: Ledger, after: Ledger, identifier: str, _: Translate) -> str:
+    """The plan before and after a change, one above the other on one scale; empty where either is not known."""
+    rows = [_Row(_("now"), _known(before, BUDGET_PARTS)), _Row(_("then"), _known(after, BUDGET_PARTS))]
+    if not all(row.parts for row in rows):
         return ""
-    scale = max([sum(max(line.bytes, 0) for line in row) for row in rows] + [line.bytes for line in (total, budget) if line is not None])
-    height = len(rows) * (BAR + GAP) + 26
-    title = escape(_("Memory of GPU {index}").format(index=ledger.gpu if ledger.gpu is not None else "?"))
-    parts = [
-        f'<svg class="ledger" viewBox="0 0 {WIDTH} {height}" role="img" aria-labelledby="{identifier}-t" xmlns="http://www.w3.org/2000/svg">',
-        f'<title id="{identifier}-t">{title}</title>',
+    total = after.line("total") or before.line("total")
+    marks = [line for line in (after.line("budget"), total) if line is not None]
+    return _picture(rows, marks, identifier, _("Memory before and after the change"), 26, _, None)
+
+
+def has_basis(ledger: Ledger, basis: Basis) -> bool:
+    """Whether a part of the picture rests on ``basis``: its pattern then needs a key."""
+    return any(line.basis is basis for line in (*_known(ledger, BUDGET_PARTS), *_card(ledger)))
+
+
+def swatch(name: str) -> str:
+    """A small square in the colour of the part ``name``, for a table."""
+    return f'<svg class="swatch" width="12" height="12" aria-hidden="true"><rect class="part part-{escape(name)}" width="12" height="12"/></svg>'
+
+
+def basis_key(basis: str, identifier: str) -> str:
+    """A small picture of the pattern that stands for ``basis``."""
+    pattern = "" if basis == Basis.MEASURED else f'<rect width="26" height="14" fill="url(#{identifier}-{escape(basis)})"/>'
+    return f'<svg class="swatch" width="26" height="14" aria-hidden="true"><rect class="part" width="26" height="14"/>{pattern}</svg>'
+
+
+def _picture(
+    rows: Sequence[_Row], marks: Sequence[LedgerLine], identifier: str, title: str, bar: int, _: Translate, anchor: Anchor | None
+) -> str:
+    scale = max([sum(max(line.bytes, 0) for line in row.parts) for row in rows] + [line.bytes for line in marks] + [1])
+    step, top = bar + 24, 36
+    height = top + len(rows) * step - 24 + 24
+    out = [
+        f'<svg class="ledger" width="100%" height="{height}" role="group" aria-labelledby="{identifier}-t" xmlns="http://www.w3.org/2000/svg">',
+        f'<title id="{identifier}-t">{escape(title)}</title>',
         _patterns(identifier),
     ]
     for place, row in enumerate(rows):
-        y = 20 + place * (BAR + GAP)
-        x = float(LEFT)
-        for line in row:
-            size = max(line.bytes, 0) / scale * (WIDTH - 2 * LEFT)
-            parts.append(_segment(line, x, y, size, identifier, _))
-            x += size
-    for mark in (budget, total):
-        if mark is not None:
-            line = mark
-            x = LEFT + line.bytes / scale * (WIDTH - 2 * LEFT)
-            anchor = "end" if x > WIDTH * 0.6 else "start"
-            parts.append(f'<line class="mark-{line.name}" x1="{x:.1f}" x2="{x:.1f}" y1="14" y2="{height - 14}"/>')
-            label = f"{_(messages.LINES[line.name])} {gib(line.bytes):.2f} GiB"
-            y_text = 11 if line is budget else height - 3
-            parts.append(f'<text class="mark" x="{x:.1f}" y="{y_text}" text-anchor="{anchor}">{escape(label)}</text>')
-    parts.append("</svg>")
-    return "".join(parts)
+        y = top + place * step
+        out.append(f'<rect class="frame" x="0" y="{y}" width="100%" height="{bar}"/>')
+        out.append(f'<text class="mark" x="0" y="{y - 6}">{escape(row.name)}</text>')
+        x = 0.0
+        for line in row.parts:
+            share = max(line.bytes, 0) / scale
+            out.append(_segment(line, x * 100, y, share, bar, identifier, _, anchor))
+            x += share
+    bottom = top + len(rows) * step - 24
+    for line in marks:
+        at = min(line.bytes / scale, 1.0) * 100
+        upper = line.name == "budget"
+        label = f"{_(messages.LINES[line.name])} {gib(line.bytes):.2f} GiB"
+        end = "end" if at > 45 else "start"
+        out.append(f'<line class="line mark-{line.name}" x1="{at:.2f}%" x2="{at:.2f}%" y1="{14 if upper else top - 4}" y2="{bottom + (4 if upper else 6)}"/>')
+        out.append(f'<text class="mark" x="{at:.2f}%" y="{11 if upper else height - 4}" text-anchor="{end}">{escape(label)}</text>')
+    out.append("</svg>")
+    return "".join(out)
 
 
-def memory_svg(snapshots: Sequence[GpuSnapshot], identifier: str, _: Translate) -> str:
-    """Used memory of every card over the dumps, as lines; empty where there are fewer than two dumps."""
-    courses: dict[int, list[tuple[int, float]]] = {}
-    top = 0.0
-    for place, snapshot in enumerate(snapshots):
-        used: dict[int, float] = {}
-        for gpu in snapshot.gpus:
-            if isinstance(gpu.index, int):
-                if gpu.memory_used_mib is not None:
-                    used[gpu.index] = gpu.memory_used_mib
-                top = max(top, gpu.memory_total_mib or 0)
-        if not used:
-            for process in snapshot.processes:
-                if process.used_mib is not None:
-                    key = process.gpu if isinstance(process.gpu, int) else 0
-                    used[key] = used.get(key, 0.0) + process.used_mib
-        for index, value in used.items():
-            courses.setdefault(index, []).append((place, value))
-            top = max(top, value)
-    if len(snapshots) < 2 or not courses or top <= 0:
-        return ""
-    height, bottom = 180, 160
-    step = (WIDTH - 60) / max(len(snapshots) - 1, 1)
-    title = escape(_("Memory over time"))
-    parts = [
-        f'<svg class="memory" viewBox="0 0 {WIDTH} {height}" role="img" aria-labelledby="{identifier}-t" xmlns="http://www.w3.org/2000/svg">',
-        f'<title id="{identifier}-t">{title}</title>',
-        f'<line class="axis" x1="50" x2="{WIDTH - 10}" y1="{bottom}" y2="{bottom}"/><line class="axis" x1="50" x2="50" y1="10" y2="{bottom}"/>',
-        f'<text class="mark" x="46" y="16" text-anchor="end">{top / 1024:.1f} GiB</text><text class="mark" x="46" y="{bottom}" text-anchor="end">0</text>',
-    ]
-    for place, (index, course) in enumerate(sorted(courses.items())):
-        points = " ".join(f"{50 + at * step:.1f},{bottom - value / top * (bottom - 14):.1f}" for at, value in course)
-        parts.append(f'<polyline class="course course-{place % 8}" points="{points}"><title>GPU {index}</title></polyline>')
-        last = course[-1]
-        parts.append(f'<text class="mark" x="{WIDTH - 8}" y="{bottom - last[1] / top * (bottom - 14) - 4:.1f}" text-anchor="end">GPU {index}</text>')
-    for place in (0, len(snapshots) - 1):
-        moment = snapshots[place].time or f"{snapshots[place].source.line}"
-        anchor = "start" if place == 0 else "end"
-        parts.append(f'<text class="mark" x="{50 + place * step:.1f}" y="{height - 4}" text-anchor="{anchor}">{escape(moment)}</text>')
-    parts.append("</svg>")
-    return "".join(parts)
-
-
-def _row(ledger: Ledger, names: Sequence[str]) -> list[LedgerLine]:
-    return [line for name in names if (line := ledger.line(name)) is not None and line.bytes > 0]
-
-
-def _card_row(ledger: Ledger) -> list[LedgerLine]:
-    """The card: the process by allocator where that is known, else as one, else its parts; then everybody else and what is free."""
-    inside = _row(ledger, _PROCESS)
-    process = ledger.line("process")
-    own = inside if process is not None and len(inside) > 1 else _row(ledger, ("process",))
-    rest = _row(ledger, [name for name in DEVICE_PARTS if name != "process"])
-    if not own and not rest:
-        return []
-    return [*(own or _row(ledger, _PARTS)), *rest]
-
-
-def _segment(line: LedgerLine, x: float, y: float, size: float, identifier: str, _: Translate) -> str:
-    label = _(messages.LINES[line.name])
-    basis = _(messages.BASIS[line.basis.value])
-    hint = escape(f"{label}: {gib(line.bytes):.2f} GiB, {basis}")
-    shape = f'<rect class="part part-{line.name}" x="{x:.1f}" y="{y}" width="{max(size, 0.5):.1f}" height="{BAR}"/>'
+def _segment(line: LedgerLine, x: float, y: int, share: float, bar: int, identifier: str, _: Translate, anchor: Anchor | None) -> str:
+    name, size = _(messages.LINES[line.name]), f"{gib(line.bytes):.2f}"
+    said = escape(f"{name}: {size} GiB, {_(messages.BASIS[line.basis.value])}", quote=True)
+    inside = f'<rect class="part part-{line.name}" width="100%" height="100%"/>'
     if line.basis is not Basis.MEASURED:
-        shape += f'<rect x="{x:.1f}" y="{y}" width="{max(size, 0.5):.1f}" height="{BAR}" fill="url(#{identifier}-{line.basis.value})"/>'
-    text = ""
-    if size > 7 * len(label) * 0.9:
-        text = f'<text class="inside" x="{x + size / 2:.1f}" y="{y + BAR / 2 + 4:.1f}" text-anchor="middle">{escape(label)}</text>'
-    group = f"<g><title>{hint}</title>{shape}{text}</g>"
-    if line.source is not None:
-        return f'<a href="#L{line.source.line}">{group}</a>'
-    return group
+        inside += f'<rect width="100%" height="100%" fill="url(#{identifier}-{line.basis.value})"/>'
+    if bar > 30:
+        inside += _label(name, share, 18, "inside name") + _label(size, share, 34, "inside")
+    else:
+        inside += _label(f"{name} {size}", share, 17, "inside")
+    drawn = f'<svg x="{x:.3f}%" y="{y}" width="{max(share * 100, 0.15):.3f}%" height="{bar}"><title>{said}</title>{inside}</svg>'
+    if line.source is not None and anchor is not None:
+        return f'<a href="{escape(anchor(line.source), quote=True)}" aria-label="{said}">{drawn}</a>'
+    return drawn
+
+
+def _label(text: str, share: float, y: int, classes: str) -> str:
+    needed = (width(text) * _LETTER + 12) / share if share > 0 else float("inf")
+    fit = next((size for size in _FITS if size >= needed), None)
+    return f'<text class="{classes} fit fit-{fit}" x="6" y="{y}">{escape(text)}</text>' if fit is not None else ""
+
+
+def _known(ledger: Ledger, names: Sequence[str]) -> tuple[LedgerLine, ...]:
+    return tuple(line for name in names if (line := ledger.line(name)) is not None and line.bytes > 0)
+
+
+def _card(ledger: Ledger) -> tuple[LedgerLine, ...]:
+    """The card: the process by allocator where that is known, else as one, else its parts; then everybody else and what is free."""
+    inside = _known(ledger, _PROCESS)
+    process = ledger.line("process")
+    own = inside if process is not None and len(inside) > 1 else _known(ledger, ("process",))
+    rest = _known(ledger, [name for name in DEVICE_PARTS if name != "process"])
+    if not own and not rest:
+        return ()
+    return (*(own or _known(ledger, _PARTS)), *rest)
 
 
 def _patterns(identifier: str) -> str:
     return (
         f'<defs><pattern id="{identifier}-derived" width="8" height="8" patternUnits="userSpaceOnUse" patternTransform="rotate(45)">'
         '<line class="hatch" x1="0" x2="0" y1="0" y2="8"/></pattern>'
-        f'<pattern id="{identifier}-estimated" width="8" height="8" patternUnits="userSpaceOnUse"><circle class="dot" cx="2" cy="2" r="1.4"/></pattern></defs>'
+        f'<pattern id="{identifier}-estimated" width="8" height="8" patternUnits="userSpaceOnUse"><circle class="dot" cx="3" cy="3" r="1.6"/></pattern></defs>'
     )

@@ -127,7 +127,10 @@ def test_a_prompt_that_quotes_an_error_is_none(line: str) -> None:
 FAMILIES = ("healthy", "startup", "kv_cache", "cuda_oom", "host_oom", "unified_memory", "scheduler", "engine", "echo", "symptom")
 MEMORY_CAUSES = [cause for cause in LIBRARY.causes.values() if cause.id.split(".")[0] in FAMILIES]
 FACTS = yaml.safe_load((folder("patterns") / "facts.yaml").read_bytes())
-FACT_PLACEHOLDERS = frozenset(fact["name"].replace(".", "_") for fact in FACTS) | frozenset({"stage_length"})  # derived: analyzer/engines/vllm/fixes/figures.py
+FACT_PLACEHOLDERS = frozenset(fact["name"].replace(".", "_") for fact in FACTS) | frozenset(
+    # derived: analyzer/engines/vllm/fixes/figures.py and explain.py
+    "stage_length concurrency_typical idle_use idle_use_at_least headroom hundredth hundredth_tokens utilization_high".split()
+)
 
 
 def holes(words: Mapping[str, str]) -> set[str]:

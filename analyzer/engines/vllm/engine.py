@@ -8,9 +8,10 @@ from analyzer.engines.case import Case
 from analyzer.engines.computed import Computed
 from analyzer.engines.vllm import eras, fixes
 from analyzer.engines.vllm.changes import rewrite, valid, versions, where
+from analyzer.engines.vllm.explain import explain
 from analyzer.engines.vllm.ledger import ledgers
 from analyzer.facts.view import View
-from analyzer.model import Fix, Window
+from analyzer.model import Fix, Text, Window
 from analyzer.model.versions import Range
 
 __all__ = ["compute", "default_utilization", "extra_figures", "ledgers", "possible_versions", "rewrite", "valid", "versions", "window"]
@@ -32,9 +33,9 @@ def possible_versions(view: View) -> Range:
     return eras.as_range(where(view))
 
 
-def extra_figures(case: Case) -> Mapping[str, str]:
+def extra_figures(case: Case) -> Mapping[str, str | Text]:
     """Derived figures for sentences."""
-    return fixes.figures(case)
+    return {**fixes.figures(case), **explain(fixes.Plan(case))}
 
 
 def window(case: Case, given: Sequence[Fix]) -> Window | None:
