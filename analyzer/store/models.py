@@ -167,5 +167,52 @@ class Fix(_OfAnalysis, Base):
     verified: Mapped[bool]
 
 
-#: Tables from which a deletion takes rows.
-TABLES = (Analysis, Input, AnalysisInput, Fact, Series, Finding, Fix)
+class SlackThread(Base):
+    """Where an analysis from Slack belongs: one thread, one analysis. ``analysis_id`` is None while nothing of it could be analysed."""
+
+    __tablename__ = "slack_threads"
+
+    team: Mapped[str] = mapped_column(String(32), primary_key=True)
+    channel: Mapped[str] = mapped_column(String(32), primary_key=True)
+    thread: Mapped[str] = mapped_column(String(32), primary_key=True)  # Slack's ts of the message that began it
+    analysis_id: Mapped[str | None] = mapped_column(ForeignKey("analyses.id", ondelete="CASCADE"), index=True)
+    reply: Mapped[str | None] = mapped_column(String(32))  # ts of our answer, which is edited in place
+    picture: Mapped[str | None] = mapped_column(String(32))  # Slack's id of the file that the answer shows
+    asker: Mapped[str] = mapped_column(String(32))  # Slack's id of who asked first, and may delete
+    language: Mapped[str] = mapped_column(String(8))
+    taken: Mapped[str] = mapped_column(Text)  # messages (ts) and files (id) that were read, a line each
+    created: Mapped[datetime] = mapped_column(UtcDateTime, index=True)
+
+
+class SlackChannel(Base):
+    """A channel in which somebody switched watching on or off."""
+
+    __tablename__ = "slack_channels"
+
+    team: Mapped[str] = mapped_column(String(32), primary_key=True)
+    channel: Mapped[str] = mapped_column(String(32), primary_key=True)
+    watched: Mapped[bool]
+
+
+class SlackDelivery(Base):
+    """A request of Slack's that was taken: what comes again under the same key is not worked on again."""
+
+    __tablename__ = "slack_deliveries"
+
+    key: Mapped[str] = mapped_column(String(64), primary_key=True)  # sha256, hexadecimal
+    seen: Mapped[datetime] = mapped_column(UtcDateTime, index=True)
+
+
+class Feedback(Base):
+    """What one person said of a report, the last time they did."""
+
+    __tablename__ = "feedback"
+
+    analysis_id: Mapped[str] = mapped_column(ForeignKey("analyses.id", ondelete="CASCADE"), primary_key=True)
+    who: Mapped[bytes] = mapped_column(LargeBinary(32), primary_key=True)  # a hash, so that nobody is named
+    helped: Mapped[bool]
+    given: Mapped[datetime] = mapped_column(UtcDateTime)
+
+
+#: Every table: a deletion leaves nothing of what it took in any of them.
+TABLES = (Analysis, Input, AnalysisInput, Fact, Series, Finding, Fix, SlackThread, SlackChannel, SlackDelivery, Feedback)
