@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from analyzer.facts.engine import leading
 from analyzer.facts.observation import Event, Kept, Observation, Place
 from analyzer.intake.lines import Process
 from analyzer.model import STAGES, Series, Value
@@ -67,7 +68,7 @@ class Attempt:
     first_line: int
     last_line: int
     last_input: int
-    engine: str | None = None
+    engines: dict[str, int] = field(default_factory=dict)  # engine -> recognised lines that only it prints
     facts: dict[Key, Kept] = field(default_factory=dict)
     scopes: dict[str, int] = field(default_factory=dict)
     events: list[Event] = field(default_factory=list)
@@ -97,6 +98,11 @@ class Attempt:
     signs: dict[str, Sign] = field(default_factory=dict)  # pattern id -> its lines
     patterns: set[str] = field(default_factory=set)  # ids of the patterns that were seen
     recent: deque[Place] = field(default_factory=lambda: deque(maxlen=RECENT))  # the last lines that anything recognised
+
+    @property
+    def engine(self) -> str | None:
+        """The engine that ran, as far as the lines tell."""
+        return leading(self.engines)
 
     def observe(self, seen: Observation) -> None:
         """Keep a figure. Beyond SCOPES_OF_A_NAME a new scope of a name is dropped."""
@@ -181,6 +187,8 @@ class Attempt:
     def begin_traceback(self, process: Process | None) -> None:
         """A new traceback begins in ``process``."""
         self.frames.pop(process_key(process) or "", None)
+        if process is not None and process.pid is None:
+            self.frames.pop("", None)  # SGLang tags the first line of a traceback only
 
     def observations(self) -> Iterator[Observation]:
         """Every kept observation."""

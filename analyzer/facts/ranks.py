@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from analyzer.intake.lines import Process
 
 _TRAILING = re.compile(r"(?:^|[-_ ])(\d+)$")
+_INDEXES = re.compile(r"(?:(?:DP|PP|TP|EP|ATTN_TP|ATTN_DP|MOE_EP|MOE_TP|CP)\d+ ?)+")
 _WORKER = re.compile(r"Worker|RayWorker")
 
 
@@ -24,6 +25,10 @@ class Ranks:
         v0 = sorted({p.pid for p in processes.values() if p.name == "VllmWorkerProcess" and p.pid is not None})
         self._v0 = {pid: place for place, pid in enumerate(v0, 1)}
 
+        # SGLang tags by index, without a pid. With data-parallel attention the TP index counts all ranks; else each replica has its own.
+        pairs = {(p.group("TP"), p.group("DP")) for p in processes.values() if _indexed(p)}
+        self._replicas = len({tp for tp, _ in pairs}) < len(pairs)
+
     @property
     def world_size(self) -> int:
         """Ranks of one engine, as far as tags and settings tell."""
@@ -38,6 +43,8 @@ class Ranks:
         if process.name == "VllmWorkerProcess":
             return self._v0.get(process.pid) if process.pid is not None else None
         dp, tp, pp = (process.group(name) for name in ("DP", "TP", "PP"))
+        if _indexed(process):
+            return ((dp if dp and self._replicas else 0) * self._pp + (pp or 0)) * self._tp + (tp or 0)
         if _WORKER.search(process.name):
             if tp is not None or pp is not None or dp is not None:
                 return ((dp or 0) * self._pp + (pp or 0)) * self._tp + (tp or 0)
@@ -48,3 +55,8 @@ class Ranks:
         if process.name.startswith("EngineCore") and not self._has_workers and self.world_size == 1:
             return dp or 0  # with one GPU the worker runs inside the core
         return None
+
+
+def _indexed(process: Process) -> bool:
+    """Whether the tag is nothing but indexes: ``DP1 TP3``."""
+    return process.pid is None and bool(_INDEXES.fullmatch(process.name))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from analyzer.facts.attempt import Attempt, SettingSeen, process_key
+from analyzer.facts.engine import foreign
 from analyzer.facts.observation import Event, Observation, Place, excerpt
 from analyzer.facts.oom import own_process
 from analyzer.intake.lines import Line
@@ -31,6 +32,7 @@ class SegmentSeen:
     engine: str | None
     first: int
     last: int
+    attempt: int | None = None
 
 
 @dataclass(slots=True)
@@ -64,10 +66,16 @@ class Record:
             self.dropped_attempts += 1
         return attempt
 
-    def _start(self, level: int, line: Line, place: Place) -> Attempt:
-        """A start marker: the same process says it a second time, or says it after an end, where a new attempt begins."""
+    def _start(self, level: int, engine: str | None, line: Line, place: Place) -> Attempt:
+        """A start marker: the same process says it a second time, or says it after an end, where a new attempt begins.
+
+        So does one of another engine, and one of another input after lines of a run whose beginning is not there.
+        """
         name = line.process.name if line.process else ""
+        elsewhere = bool(self.attempts) and self.attempts[-1].last_input != place.input
         current = self.attempt(place)
+        if _far(current) and (foreign(current.engine, engine) or (elsewhere and not current.markers)):
+            current = self._open(place)
         repeated = (level, name) in current.markers
         after_end = bool(current.markers) and level <= min(known for known, _ in current.markers) and _ended(current)
         leads = bool(current.markers) and level < min(known for known, _ in current.markers) and level == 0
@@ -85,12 +93,12 @@ class Record:
         offset = line.text.rfind(hit.text.split("\n", 1)[0]) if line.text is not hit.text else 0
         offset = max(offset, 0)
         place = Place(input_index, line.number, excerpt(line.text, offset + hit.span[0], offset + hit.span[1]))
-        attempt = self._start(pattern.start, line, place) if pattern.start is not None else self.attempt(place)
+        attempt = self._start(pattern.start, pattern.engine, line, place) if pattern.start is not None else self.attempt(place)
         attempt.recent.append(place)
         attempt.patterns.add(pattern.id)
-        self._segment(input_index, pattern, line)
         if pattern.engine:
-            attempt.engine = attempt.engine or pattern.engine
+            attempt.engines[pattern.engine] = attempt.engines.get(pattern.engine, 0) + 1
+        self._segment(input_index, pattern, line, attempt)
         if pattern.versions:
             attempt.narrow(pattern.versions)
         if pattern.generation:
@@ -166,7 +174,7 @@ class Record:
         if known is not None and known.strength > strength:
             return
         attempt.settings[flag] = SettingSeen(value, place, strength)
-        fact = setting_fact(flag, value)
+        fact = setting_fact(flag, value, attempt.engine)
         if fact is not None:
             name, figure, unit = fact
             process = line.process if line is not None else None
@@ -197,16 +205,18 @@ class Record:
             )
         )
 
-    def _segment(self, input_index: int, pattern: Pattern, line: Line) -> None:
+    def _segment(self, input_index: int, pattern: Pattern, line: Line, attempt: Attempt) -> None:
         kind = pattern.segment or ("engine-log" if pattern.engine or line.level or line.process else None)
         if kind is None:
             return
         segments = self.segments.setdefault(input_index, [])
-        if segments and segments[-1].kind == kind:
-            segments[-1].last = line.number
-            segments[-1].engine = segments[-1].engine or pattern.engine
+        known = segments[-1] if segments else None
+        wrote = attempt.engine if pattern.engine else None
+        if known is not None and known.kind == kind and (known.attempt == attempt.index or not foreign(known.engine, wrote)):
+            known.last, known.attempt = line.number, attempt.index
+            known.engine = wrote or known.engine
         elif len(segments) < 256:
-            segments.append(SegmentSeen(kind, pattern.engine, line.number, line.number))
+            segments.append(SegmentSeen(kind, wrote, line.number, line.number, attempt.index))
 
     # --- readings ----------------------------------------------------------------------------------------------------------------
 
@@ -229,6 +239,11 @@ class Record:
         """The input is over: its last line belongs to the attempt that runs."""
         if self.attempts and self.attempts[-1].last_input == input_index:
             self.attempts[-1].last_line = max(self.attempts[-1].last_line, last_line)
+
+
+def _far(attempt: Attempt) -> bool:
+    """Whether the attempt has more than a first line or two of some library."""
+    return attempt.stage not in (None, "launch") or bool(attempt.events)
 
 
 def _ended(attempt: Attempt) -> bool:

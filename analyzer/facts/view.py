@@ -17,6 +17,10 @@ from analyzer.readers.settings import setting_fact
 #: Figures of the engine that every worker may print with its own value: the smallest is in force (vllm-memory-model.md, section 5).
 SMALLEST = frozenset({"kv_cache.tokens", "kv_cache.gpu_blocks", "concurrency.max"})
 
+#: How the engines spell the degrees of parallelism.
+TENSOR_FLAGS = ("--tensor-parallel-size", "--tp-size", "--num-shard", "--tp")
+PIPELINE_FLAGS = ("--pipeline-parallel-size", "--pp-size")
+
 
 @dataclass(slots=True)
 class View:
@@ -117,7 +121,7 @@ def view(
     def source(place: Place) -> Source:
         return Source(names[place.input], place.line, redact(excerpt(place.text)))
 
-    tensor, pipeline = (_whole(attempt.settings.get(flag)) for flag in ("--tensor-parallel-size", "--pipeline-parallel-size"))
+    tensor, pipeline = (_first_whole([attempt.settings.get(flag) for flag in flags]) for flags in (TENSOR_FLAGS, PIPELINE_FLAGS))
     settings = {flag: Setting(_clean(seen.value, redact), source(seen.place)) for flag, seen in attempt.settings.items()}
     environment = {name: Setting(_clean(seen.value, redact), source(seen.place)) for name, seen in attempt.environment.items()}
     readings = [reading for _, reading in record.readings] if last else []
@@ -127,12 +131,12 @@ def view(
         for flag, setting in command.settings.items():
             if flag not in settings:
                 settings[flag] = setting
-                extra += _setting_fact(flag, setting, attempt.index)
+                extra += _setting_fact(flag, setting, attempt.index, attempt.engine or command.engine)
         for name, setting in command.environment.items():
             environment.setdefault(name, setting)
-            extra += _setting_fact(name, setting, attempt.index)
-        tensor = tensor or _number(settings.get("--tensor-parallel-size"))
-        pipeline = pipeline or _number(settings.get("--pipeline-parallel-size"))
+            extra += _setting_fact(name, setting, attempt.index, attempt.engine or command.engine)
+        tensor = tensor or _first_whole([settings.get(flag) for flag in TENSOR_FLAGS])
+        pipeline = pipeline or _first_whole([settings.get(flag) for flag in PIPELINE_FLAGS])
     version = attempt.last("engine.version")
     stated = str(version.value) if version is not None else None
     if stated is None:
@@ -166,8 +170,8 @@ def _subject(readings: Sequence[Reading]) -> Reading | None:
     return commands[-1] if commands else None
 
 
-def _setting_fact(flag: str, setting: Setting, attempt: int) -> list[Fact]:
-    known = setting_fact(flag, setting.value)
+def _setting_fact(flag: str, setting: Setting, attempt: int, engine: str | None) -> list[Fact]:
+    known = setting_fact(flag, setting.value, engine)
     if known is None:
         return []
     name, value, unit = known
@@ -200,8 +204,8 @@ def _whole(seen: object) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
-def _number(setting: Setting | None) -> int | None:
-    return _whole(setting)
+def _first_whole(seen: Sequence[object]) -> int | None:
+    return next((value for one in seen if (value := _whole(one)) is not None), None)
 
 
 def _clean(value: Value | None, redact: Callable[[str], str]) -> Value | None:

@@ -26,6 +26,8 @@ _TAG = re.compile(r"\((?P<name>[A-Za-z][\w. -]*?)(?: rank=(?P<rank>\d+))? pid=(?
 _RECORD = re.compile(
     r"(?:(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL):?\s)(?P<time>\d\d-\d\d \d\d:\d\d:\d\d)(?:[.,]\d+)? \[?(?P<file>[^\]:\s]+):(?P<number>\d+)\] ?"
 )
+# SGLang: time (without a date in some releases) and the ranks that its parallelism has, e.g. "[2025-03-20 11:20:07 DP1 TP3] ".
+_BRACKET = re.compile(r"\[(?P<time>(?:\d{4}-\d\d-\d\d )?\d\d:\d\d:\d\d)(?:[.,]\d+)?(?P<name>(?: [A-Z][A-Z_]{0,10}\d+)*)\] ?")
 _REPEATED = re.compile(r"\s*\[repeated (\d+)x across cluster\](?:\s*\(Ray deduplicates logs.*)?\s*$")
 _GROUPS = re.compile(r"(DP|PP|PCP|TP|DCP|EP)(\d+)")
 _FILE_RANK = re.compile(r"\[rank(\d+)\]:?\s?")
@@ -146,6 +148,11 @@ def _prefixed(text: str, rest: str, number: int, time: str | None, *, wrapped: b
             tag = _TAG.search(head)
             if tag:
                 process = _with_groups(Process(tag["name"], int(tag["pid"]), int(tag["rank"]) if tag["rank"] else None, ip))
+    bracket = _BRACKET.match(rest) if record is None else None
+    if bracket:
+        rest, time = rest[bracket.end() :], bracket["time"]
+        if bracket["name"]:
+            process = _with_groups(Process(bracket["name"].strip()))
     file_rank = _FILE_RANK.match(rest)
     if file_rank:
         rest = rest[file_rank.end() :]

@@ -45,8 +45,12 @@ def human(size: Number) -> str:
 def number(text: str) -> Number:
     """The number that ``text`` prints: grouping commas dropped, an integer where no point or exponent stands.
 
+    A single comma before one or two last digits is a decimal one, as a localized C library prints it: ``1900,00``.
     Raises ValueError for anything else.
     """
+    whole, comma, decimals = text.partition(",")
+    if comma and len(decimals) in (1, 2) and decimals.isdigit() and "." not in whole:
+        return float(f"{whole}.{decimals}")
     plain = text.replace(",", "").replace("_", "")
     try:
         return int(plain)

@@ -105,12 +105,14 @@ def _figures(spec: FactSpec, matched: regex.Match[str], groups: dict[str, str]) 
         value = text if spec.kind == "text" else _number(text)
         if value is None:
             continue
+        if spec.wraps is not None and not isinstance(value, str) and value >= spec.wraps / 2:
+            value -= spec.wraps
         unit = spec.unit
         if spec.unit_group:
             printed = units[place] if place < len(units) else groups.get(spec.unit_group, "")
             unit = UNIT_SPELLINGS.get(printed, spec.unit)
         own_pid = pids[place] if place < len(pids) else pid
-        figures.append(Figure(spec.name, value, unit, gpu, own_pid, rank, span))
+        figures.append(Figure(spec.name, value, unit, place if spec.by_gpu else gpu, own_pid, rank, span))
     return figures
 
 

@@ -23,6 +23,8 @@ class FactSpec:
     rank: str | None = None  # group that holds the rank
     unit_group: str | None = None  # group that holds a printed unit (MiB, GiB, bytes …), where the line chooses it
     every: bool = False  # one fact per repetition of the group instead of the last one
+    by_gpu: bool = False  # with every: the repetitions are those of GPU 0, 1, 2 …
+    wraps: int | None = None  # negative amounts are printed as unsigned: from half of this number on it has to be taken off
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,6 +27,7 @@ __all__ = [
     "namespace",
     "non_default_args",
     "python_value",
+    "rust_args",
     "setting_fact",
 ]
 
@@ -52,6 +53,7 @@ SETTING_FACTS: dict[str, tuple[str, str]] = {
     "--tp-size": ("parallel.tp", ""),
     "--max-running-requests": ("scheduler.max_num_seqs", ""),
     "--page-size": ("kv_cache.block_size", "tokens"),
+    "--chunked-prefill-size": ("scheduler.max_num_batched_tokens", "tokens"),
     # TGI
     "--num-shard": ("parallel.tp", ""),
     "--max-total-tokens": ("model.max_len", "tokens"),
@@ -60,7 +62,18 @@ SETTING_FACTS: dict[str, tuple[str, str]] = {
     "--max-batch-prefill-tokens": ("scheduler.max_num_batched_tokens", "tokens"),
     "--max-batch-total-tokens": ("scheduler.max_batch_total_tokens", "tokens"),
     "--cuda-memory-fraction": ("budget.utilization", "fraction"),
+    # llama.cpp and Ollama
+    "--ctx-size": ("kv_cache.tokens_needed", "tokens"),
+    "--parallel": ("scheduler.slots", ""),
+    "OLLAMA_NUM_PARALLEL": ("scheduler.slots", ""),
+    "OLLAMA_CONTEXT_LENGTH": ("model.max_len", "tokens"),
+    # LMDeploy and TensorRT-LLM
+    "--session-len": ("model.max_len", "tokens"),
+    "--tp": ("parallel.tp", ""),
 }
+
+#: Engine -> names of SETTING_FACTS that mean something else there: SGLang's is a cap of the pool, no request's length.
+OTHER_MEANINGS: dict[str, frozenset[str]] = {"sglang": frozenset({"--max-total-tokens"})}
 
 #: Keys of the configuration banner (every era, "Initializing a… LLM engine (v…) with config: …") that are settings.
 BANNER_FLAGS: dict[str, str] = {
@@ -89,6 +102,10 @@ _NO_FLAGS = frozenset({"subparser", "dispatch_function", "func", "command"})
 _POSITIONAL = {"model_tag": "--model"}
 
 _KEY = re.compile(r"\s*([A-Za-z_]\w*)\s*=\s*")
+_UNBOUND = 2**32 - 1
+_RUST_FIELD = re.compile(
+    r"[{,]?\s*(?P<key>[a-z]\w*): (?P<value>Some\((?:\"(?:[^\"\\]|\\.)*\"|[^()\"]*|\w+\([^()]*\))\)|\"(?:[^\"\\]|\\.)*\"|[^\s,{}()\[\]\"]+(?=[,\s}]))"
+)
 _QUOTED_KEY = re.compile(r"""\s*(?:'([^'\\\n]{1,200})'|"([^"\\\n]{1,200})")\s*:\s*""")
 _PLAIN = re.compile(r"[^'\"()\[\]{},\s]+")
 _SPACE = re.compile(r"\s+")
@@ -144,11 +161,35 @@ def engine_config(body: str) -> Settings:
     return found
 
 
+def rust_args(body: str) -> Settings:
+    """From TGI's ``Args { model_id: "m", num_shard: Some(4), quantize: None }``: a value in ``Some`` is the value, None is left out."""
+    found: Settings = {}
+    for matched in _RUST_FIELD.finditer(body, body.find("{") + 1):
+        key, text = matched["key"], matched["value"]
+        if text == "None" or is_secret(long_flag(key)) or key.endswith("token"):
+            continue
+        start, end = matched.span("value")
+        if text.startswith("Some("):
+            if not text.endswith(")"):
+                continue
+            start, end = start + 5, end - 1
+        value: Value | None = body[start:end]
+        if value in ("true", "false"):
+            value = value == "true"
+        elif isinstance(value, str):
+            value = python_value(value)
+        # The default of a batch without bound is the greatest number of 32 bits: no setting.
+        if value is not None and value != _UNBOUND and long_flag(key) not in found:
+            found[long_flag(key)] = (value, (start, end))
+    return found
+
+
 #: The functions by the names that pattern files use.
 READERS: Mapping[str, Callable[[str], Settings]] = {
     "non_default_args": non_default_args,
     "namespace": namespace,
     "engine_config": engine_config,
+    "rust_args": rust_args,
 }
 
 
@@ -157,9 +198,12 @@ def long_flag(key: str) -> str:
     return _POSITIONAL.get(key) or "--" + key.replace("_", "-")
 
 
-def setting_fact(name: str, value: Value | None) -> tuple[str, int | float, str] | None:
-    """(fact, figure, unit) that a flag's or variable's value states; None where it states no figure (``auto``, a negative "not set")."""
-    if name not in SETTING_FACTS:
+def setting_fact(name: str, value: Value | None, engine: str | None = None) -> tuple[str, int | float, str] | None:
+    """(fact, figure, unit) that a flag's or variable's value states; None where it states no figure (``auto``, a negative "not set").
+
+    ``engine``: whose setting it is, where one name means different things.
+    """
+    if name not in SETTING_FACTS or name in OTHER_MEANINGS.get(engine or "", ()):
         return None
     if isinstance(value, str):
         value = python_value(value)

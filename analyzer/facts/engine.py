@@ -1,0 +1,24 @@
+"""Which engine wrote an attempt's lines. A paste can hold the logs of two, and one engine prints lines of another that it runs or is made of."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+#: Engines that start another one and let its lines through: the inner one's name -> the outer one's.
+RUN_BY = {"llama.cpp": frozenset({"ollama"})}
+#: A library that other engines are made of: it is the engine only where no other one shows.
+LIBRARIES = frozenset({"transformers"})
+
+
+def leading(counts: Mapping[str, int]) -> str | None:
+    """The engine that ``counts`` (engine -> its recognised lines) speaks for: an outer one before its inner one, else the one with most lines."""
+    names = [name for name in counts if name not in LIBRARIES] or list(counts)
+    outer = [name for name in names if not RUN_BY.get(name, frozenset()) & counts.keys()]
+    return max(outer, key=lambda name: counts[name], default=None)
+
+
+def foreign(engine: str | None, other: str | None) -> bool:
+    """Whether lines of ``other`` cannot belong to a run of ``engine``."""
+    if engine is None or other is None or engine == other or LIBRARIES & {engine, other}:
+        return False
+    return engine not in RUN_BY.get(other, ()) and other not in RUN_BY.get(engine, ())
