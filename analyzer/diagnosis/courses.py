@@ -60,6 +60,19 @@ class Course:
 
 def courses(view: View, name: str) -> list[Course]:
     """The courses of ``name``, one a card and process."""
+    from analyzer.diagnosis.tracks import tracks
+
+    # Of a long run of dumps only the telling ones are facts; the whole course is in the snapshots.
+    dumped = [track for track in tracks(view) if track.name == name and len(track.readings) >= POINTS]
+    if dumped:
+        return [
+            Course(
+                name,
+                tuple(Fact(name, item.size, "B", item.source, gpu=track.gpu, pid=track.pid, time=item.moment) for item in track.readings),
+                tuple(track.values),
+            )
+            for track in dumped
+        ]
     found: dict[tuple[int | None, int | None], list[Fact]] = {}
     for fact in view.documents:
         if fact.name == name and fact.bytes is not None:

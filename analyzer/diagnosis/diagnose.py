@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from analyzer.diagnosis import command, orphans
+from analyzer.diagnosis import beside, command, growth_findings, orphans
+from analyzer.diagnosis.dump_remarks import joined, remarks
 from analyzer.diagnosis.findings import other_findings, root_finding
 from analyzer.diagnosis.fingerprint import fingerprint
 from analyzer.diagnosis.rules import refine
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 def diagnose(record: Record, inputs: Sequence[InputInfo], library: Library, redactor: Redactor) -> Report:
     """The report on everything in ``record``. ``redactor`` sees every text before it goes into the report."""
     names = [redactor.clean(info.name) for info in inputs]
+    beside.settle(record)
     attempts = record.attempts or [Attempt(0, 0, 1, inputs[0].lines if inputs else 0, 0)]
     subject = attempts[-1]
     shown = view(record, subject, names, redactor.clean, library.scopes, last=True)
@@ -37,6 +39,8 @@ def diagnose(record: Record, inputs: Sequence[InputInfo], library: Library, reda
     _remember(case, past)
     further = [*orphans.findings(shown, outcome, library), *command.findings(shown, outcome, library)]
     findings = [root_finding(case, outcome, library), *other_findings(case, outcome, library), *further]
+    findings = growth_findings.apply(case, outcome, library, findings)
+    findings[0] = replace(findings[0], explanation=joined(findings[0].explanation, remarks(case, outcome)))
     infos.append(_info(subject, outcome, names))
     best = next((fix for fix in findings[0].fixes if fix.changes), None)
     arithmetic = engine(shown.engine)

@@ -113,6 +113,12 @@ def _level(values: Sequence[int], share: float, size: int) -> bool:
     return max(values) - min(values) <= max(size, share * max(values))
 
 
+def flat_tail(values: Sequence[int]) -> int:
+    """How many of the last readings are as high as the last one."""
+    near = max(FLAT_BYTES, FLAT_SHARE * values[-1]) / 2
+    return next((place for place, value in enumerate(reversed(values)) if abs(value - values[-1]) > near), len(values))
+
+
 def _jumps(values: Sequence[int]) -> list[int]:
     """Places after which the course goes on at another height: changes that stand alone between two quiet stretches."""
     steps = [later - earlier for earlier, later in pairwise(values)]

@@ -19,6 +19,9 @@ LAYOUTS = (
     "%Y-%m-%d %H:%M:%S",
     "%Y-%m-%dT%H:%M:%S",
     "%Y%m%d %H:%M:%S",
+    "%Y-%m-%d %H:%M",
+    "%Y/%m/%d %H:%M",
+    "%Y-%m-%dT%H:%M",
     "%a %b %d %H:%M:%S %Z %Y",
 )
 #: The date of an engine's line, or of what wraps it: month-day, with or without a year before it.
@@ -59,7 +62,7 @@ class Moment:
 def dump_time(text: str | None) -> datetime | None:
     """The date of a dump as it prints it; None for none, for a time of day alone and for other languages' dates."""
     squeezed = " ".join((text or "").split())
-    squeezed = re.sub(r"(:\d\d)[.,]\d+", r"\1", squeezed).removesuffix("Z")
+    squeezed = re.sub(r"(?:(:\d\d)[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?$", r"\1", squeezed)
     for layout in LAYOUTS:
         try:
             return datetime.strptime(squeezed, layout).replace(tzinfo=None)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from analyzer.diagnosis.courses import Course, courses
+from analyzer.diagnosis.growth import Kind
+from analyzer.diagnosis.tracks import CARD, PROCESS, tracks
 from analyzer.diagnosis.verdict import Verdict, renamed
 from analyzer.facts.view import View
 from analyzer.model import Confidence, State
@@ -58,17 +60,22 @@ def settled(course: Course) -> Course:
 
 
 def gpu_leak(view: View, verdict: Verdict) -> Verdict | None:
-    """The card's memory rose in a straight line until a step in service ran out of it."""
+    """The card's memory rose in a straight line until a step in service ran out of it (the test: growth.py)."""
     if verdict.cause not in ("cuda_oom.serving", "cuda_oom.fragmentation") or verdict.stage != "serving":
         return None
-    for name in ("process.used", "device.used"):
-        for course in courses(view, name):
-            if settled(course).straight and course.rise >= GROWTH_BYTES:
-                offloading = [view.settings[flag] for flag in OFFLOADING if flag in view.settings]
-                cause = "engine.version_bug.gpu_leak.kv_offload" if offloading else "engine.version_bug.gpu_leak"
-                changed = renamed(verdict, cause, Confidence.LIKELY)
-                changed.evidence += [course.facts[0].source, course.facts[-1].source, *(setting.source for setting in offloading)]
-                return changed
+    own = {process.pid for process in view.attempt.processes.values() if process.pid is not None}
+    found = [track for track in tracks(view) if track.name in (PROCESS, CARD)]
+    if any(track.pid in own for track in found):
+        found = [track for track in found if track.pid in own]
+    for track in found:
+        growth = track.judged()
+        if growth.kind is Kind.LINE and growth.rise >= GROWTH_BYTES:
+            offloading = [view.settings[flag] for flag in OFFLOADING if flag in view.settings]
+            cause = "engine.version_bug.gpu_leak.kv_offload" if offloading else "engine.version_bug.gpu_leak"
+            changed = renamed(verdict, cause, Confidence.LIKELY)
+            changed.evidence += [track.readings[growth.first].source, track.readings[-1].source]
+            changed.evidence += [setting.source for setting in offloading]
+            return changed
     return None
 
 

@@ -1,0 +1,129 @@
+"""What is to be said about dumps beside a log: when they were taken, where that matters, and where they contradict the log."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from analyzer.diagnosis.verdict import Verdict
+from analyzer.engines import dumps
+from analyzer.engines.moment import When, dump_time
+from analyzer.engines.reconcile import SAME_BYTES, cards_of, held, same_total
+from analyzer.model import State, Text
+from analyzer.model.units import MIB, human
+
+if TYPE_CHECKING:
+    from analyzer.engines.case import Case
+
+#: Families in which the moment of a dump decides what its figures mean.
+MEMORY = ("cuda_oom", "startup", "kv_cache", "unified_memory", "engine.version_bug")
+
+
+def remarks(case: Case, verdict: Verdict) -> list[Text]:
+    """Sentences on the last dump that shows cards or processes: another card than the log's, another time than the failure's."""
+    if not case.view.snapshots or case.view.engine is None:
+        return []
+    ledger = case.ledger
+    gpu, rank = (ledger.gpu, ledger.rank) if ledger is not None else (None, case.rank if case.rank is not None else 0)
+    total = next((size for name in ("device.total", "oom.total") if (size := case.view.bytes(name, rank)) is not None), None)
+    found = list(dumps.dumps(case, gpu, rank))
+    strange = _other_machine(case, total, found)
+    if strange is not None:
+        return [strange]
+    if verdict.state is not State.FAILED or verdict.cause is None or not verdict.cause.startswith(MEMORY) or not found:
+        return []
+    near = next((dump for dump in found if dump.moment.when is When.DURING), None)
+    said = [] if near is not None else _when(found[-1])
+    return [*said, *_more_than_taken(case, found[-1], gpu, rank)]
+
+
+def _other_machine(case: Case, total: int | None, found: list[dumps.Dump]) -> Text | None:
+    """No card of any dump has the total that the log states."""
+    if total is None or any(not dump.match.doubt for dump in found):
+        return None
+    sizes = {
+        round(size * MIB)
+        for snapshot in case.view.snapshots
+        for size in (*(card.memory_total_mib for card in cards_of(snapshot)), *(part.memory_total_mib for part in snapshot.mig_devices))
+        if size is not None
+    }
+    if not sizes or any(same_total(total, size) for size in sizes):
+        return None
+    listed = ", ".join(human(size) for size in sorted(sizes))
+    name = case.view.snapshots[-1].source.input
+    return Text(
+        f"{name} contradicts the log: the engine's GPU has {human(total)}, the dump shows {listed}. It is of another card or machine, "
+        "and its figures are left out of the ledger.",
+        f"{name} 与日志矛盾：引擎所用 GPU 为 {human(total)}，而该输出显示 {listed}。它来自另一张卡或另一台机器，其数字未计入账目。",
+    )
+
+
+def _when(dump: dumps.Dump) -> list[Text]:
+    name, moment = dump.snapshot.source.input, dump.moment
+    if moment.when is When.AFTER and moment.distance is not None:
+        en, zh = _span(moment.distance)
+        return [
+            Text(
+                f"{name} was taken {en} after the failure, by the clocks of both: it shows what was left then, not the moment of failure.",
+                f"按两边的时钟，{name} 是在失败之后 {zh}采集的：它显示的是当时的残留，而不是失败瞬间。",
+            )
+        ]
+    if moment.when is When.BEFORE and moment.distance is not None:
+        en, zh = _span(moment.distance)
+        return [
+            Text(
+                f"{name} was taken {en} before the first dated line of this start: it shows who was on the GPU already.",
+                f"{name} 采集于本次启动第一条带时间的日志之前 {zh}：它显示当时 GPU 上已有的进程。",
+            )
+        ]
+    if dump_time(dump.snapshot.time) is None:
+        return [
+            Text(
+                f"{name} has no date that could be held against the log's: whether it is from before, during or after the failure "
+                "cannot be told.",
+                f"{name} 没有可与日志对照的日期，无法判断它采集于失败之前、当时还是之后。",
+            )
+        ]
+    return [
+        Text(
+            f"By the clocks {name} is from during the run, but the card in it is too empty for that: the clocks may be of different time "
+            "zones. When it was taken cannot be told.",
+            f"按时钟 {name} 应采集于运行期间，但其中的显存占用过低，两边时区可能不同，无法判断采集时刻。",
+        )
+    ]
+
+
+def _more_than_taken(case: Case, dump: dumps.Dump, gpu: int | None, rank: int | None) -> list[Text]:
+    """The dump names more memory of others than the start found missing: it is of another time."""
+    ledger = case.ledger
+    total, free = (ledger.get("total"), case.view.bytes("device.free_at_start", rank)) if ledger is not None else (None, None)
+    size = sum(held(row) or 0 for row in dump.match.others)
+    if total is None or free is None or size <= total - free + 2 * SAME_BYTES:
+        return []
+    return [
+        Text(
+            f"The log contradicts {dump.snapshot.source.input}: {human(total - free)} were in use when the engine looked, the dump names "
+            f"{human(size)} of other processes. They came or grew later.",
+            f"日志与 {dump.snapshot.source.input} 矛盾：引擎检查时已用 {human(total - free)}，而该输出中其他进程共占 {human(size)}，"
+            "它们是之后才出现或增长的。",
+        )
+    ]
+
+
+def _span(distance: timedelta) -> tuple[str, str]:
+    seconds = int(distance.total_seconds())
+    days, rest = divmod(seconds, 86400)
+    hours, rest = divmod(rest, 3600)
+    minutes, left = divmod(rest, 60)
+    if days:
+        return f"{days} d {hours} h", f"{days} 天 {hours} 小时"
+    if hours:
+        return f"{hours} h {minutes} min", f"{hours} 小时 {minutes} 分"
+    if minutes:
+        return f"{minutes} min {left} s", f"{minutes} 分 {left} 秒"
+    return f"{left} s", f"{left} 秒"
+
+
+def joined(text: Text, sentences: list[Text]) -> Text:
+    """``text`` and the sentences after it."""
+    return Text(" ".join([text.en, *(sentence.en for sentence in sentences)]), "".join([text.zh, *(sentence.zh for sentence in sentences)]))
