@@ -26,6 +26,11 @@ def text(report: Report, language: str, *, width: int, color: bool, url: str | N
     return _Text(report, language, width, color, url).render()
 
 
+def ledgers(report: Report, language: str, *, width: int) -> str:
+    """Only the ledgers of that text; empty where there is none."""
+    return _Text(report, language, width, color=False, url=None).ledgers()
+
+
 class _Text:
     def __init__(self, report: Report, language: str, columns: int, color: bool, url: str | None) -> None:
         self.report = report
@@ -51,6 +56,11 @@ class _Text:
         if root is not None:
             self._needs(root)
         return "\n".join(self.lines).rstrip() + "\n"
+
+    def ledgers(self) -> str:
+        for ledger, alike in common.shown_ledgers(self.report):
+            self._ledger(ledger, alike)
+        return "\n".join(self.lines).strip("\n")
 
     def _add(self, *lines: str) -> None:
         """Lines whose input parts went through ``safe`` before colour was put on."""

@@ -5,32 +5,51 @@ The font is analyzer/slack/font/ledger.otf: Noto Sans CJK SC cut down to ``chara
 
 from __future__ import annotations
 
-import re
-from functools import cache
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING
+from xml.etree import ElementTree
+
+from defusedxml.ElementTree import fromstring
 
 from analyzer.model.ledger import PROCESS_PARTS
 from analyzer.model.text import LANGUAGES
 from analyzer.model.units import gib
 from analyzer.report import common, messages
-from analyzer.report.html import styles
 from analyzer.report.messages import N_, Translate, translator
-from analyzer.report.svg import LEFT, WIDTH, ledger_svg
+from analyzer.report.svg import ledger_svg
 
 if TYPE_CHECKING:
+    from xml.etree.ElementTree import Element
+
     from analyzer.model import Ledger, Report
 
 FONT = Path(__file__).parent / "font" / "ledger.otf"
 _FAMILY = "Noto Sans CJK SC"
+#: The report's colours on white (analyzer/report/static/report.css), in the CSS that a renderer without variables understands.
+_STYLE = f"""
+text {{ font-family: "{_FAMILY}"; font-size: 12px; fill: #1b1f24; }}
+text.title {{ font-size: 15px; }}
+text.soft, text.mark {{ fill: #57606a; }}
+text.inside {{ fill: #ffffff; }} text.on-light {{ fill: #1b1f24; }}
+.part {{ fill: #b07aa1; stroke: #ffffff; stroke-width: 1; }}
+.part-weights, .part-draft_weights, .part-torch_allocated {{ fill: #4c78a8; }}
+.part-kv_cache, .part-state_cache {{ fill: #59a14f; }}
+.part-activation_peak, .part-compute_buffers, .part-reserved_unallocated {{ fill: #f28e2b; }}
+.part-cuda_graphs_reserved, .part-cuda_graphs {{ fill: #edc948; }}
+.part-other_processes {{ fill: #e15759; }} .part-free {{ fill: #e5e8eb; }} .part-unaccounted {{ fill: #9da7b3; }}
+.frame {{ fill: none; stroke: #d0d7de; }}
+.hatch {{ stroke: #ffffff; stroke-width: 3; opacity: .55; }} .dot {{ fill: #ffffff; opacity: .7; }}
+.mark-budget {{ stroke: #9a6700; stroke-width: 2; }} .mark-total {{ stroke: #1b1f24; stroke-width: 1.5; stroke-dasharray: 4 3; }}
+"""
+#: Parts on which white letters cannot be read.
+_LIGHT = frozenset({"part-free", "part-cuda_graphs", "part-cuda_graphs_reserved"})
+WIDTH = 720
 #: Ledgers on one picture; a chat shows it some 360 to 700 points wide.
 _SHOWN = 2
 #: Pixels a unit of the drawing: sharp on screens of twice the density.
 ZOOM = 2.0
 _HEAD, _ROW, _COLUMNS, _MARGIN, _SWATCH, _AMOUNT = 26, 20, 3, 14, 11, 165
-_ROOT = re.compile(r"--([a-z]+): ([^;]+);")
-_VARIABLE = re.compile(r"var\(--([a-z]+)\)")
 #: Lines that the bars show as marks, not as parts.
 _MARKS = ("total", "budget")
 
@@ -55,7 +74,7 @@ def ledger_png(report: Report, language: str) -> bytes | None:
 
 def characters() -> frozenset[str]:
     """Every character that a picture can hold."""
-    found = {chr(code) for code in range(0x20, 0x7F)} | set("×→·…–−%（）：，、≈±°µ")
+    found = {chr(code) for code in range(0x20, 0x7F)} | {"·"}
     for language in LANGUAGES:
         _ = translator(language)
         for words in (*messages.LINES.values(), *messages.BASIS.values(), *_TITLES):
@@ -63,17 +82,7 @@ def characters() -> frozenset[str]:
     return frozenset(found)
 
 
-_TITLES = (N_("GPU {index}"), N_("GPU"), N_("at the failure"), N_("when ready"), N_("Memory of GPU {index}"))
-
-
-@cache
-def style() -> str:
-    """The report's own colours (its light ones), in the CSS that a renderer without variables and sibling selectors understands."""
-    sheet = styles()
-    values = dict(_ROOT.findall(sheet[: sheet.index("@media")]))
-    rules = "\n".join(rule for rule in sheet.splitlines() if rule.startswith("svg ") and " ~ " not in rule)
-    rules = _VARIABLE.sub(lambda name: values[name[1]], rules)
-    return f'{rules}\ntext {{ font-family: "{_FAMILY}"; font-size: 12px; fill: {values["ink"]}; }}\n.soft {{ fill: {values["soft"]}; }}'
+_TITLES = (N_("GPU {index}"), N_("GPU"), N_("at the failure"), N_("when ready"), N_("as planned"), N_("on the card"))
 
 
 def _svg(report: Report, language: str) -> str | None:
@@ -84,25 +93,51 @@ def _svg(report: Report, language: str) -> str | None:
         bars = ledger_svg(ledger, f"ledger{place}", _)
         if not bars:
             continue
-        parts.append(f'<text x="{_MARGIN}" y="{y + 14}" font-size="15">{escape(_title(report, ledger, alike, _))}</text>')
+        parts.append(f'<text class="title" x="{_MARGIN}" y="{y + 14}">{escape(_title(report, ledger, alike, _))}</text>')
         y += _HEAD
-        height = int(bars.split('viewBox="0 0 ', 1)[1].split('"', 1)[0].split()[1])
-        frame = f'<svg x="{_MARGIN - LEFT}" y="{y}" width="{WIDTH}" height="{height}" '
-        parts.append(frame + _on_free(bars.removeprefix("<svg ")))
-        y += height + 6
+        drawn, height = _fixed(bars)
+        parts.append(f'<g transform="translate({_MARGIN} {y})">{drawn}</g>')
+        y += height + 10
         legend, rows = _legend(ledger, y, _)
         parts += legend
         y += rows * _ROW + _MARGIN
     if not parts:
         return None
-    full = WIDTH + 2 * (_MARGIN - LEFT)
-    head = f'<svg xmlns="http://www.w3.org/2000/svg" width="{full}" height="{y}" viewBox="0 0 {full} {y}"><style>{style()}</style>'
+    full = WIDTH + 2 * _MARGIN
+    head = f'<svg xmlns="http://www.w3.org/2000/svg" width="{full}" height="{y}" viewBox="0 0 {full} {y}"><style>{_STYLE}</style>'
     return "".join([head, *parts, "</svg>"])
 
 
-def _on_free(bars: str) -> str:
-    """The word on the light part for free memory in dark: what the page says with a sibling selector."""
-    return re.sub(r'(class="part part-free".*?<text class=")inside"', r'\1on-free"', bars)
+def _fixed(bars: str) -> tuple[str, int]:
+    """The report's drawing, which follows its page in percentages, at this picture's width; and its height.
+
+    Labels that need a wider page are left out, and those on light parts are dark, as the page's style sheet has it.
+    """
+    root = fromstring(bars)
+    height = int(root.attrib["height"])
+    _absolute(root, WIDTH, height)
+    ElementTree.register_namespace("", "http://www.w3.org/2000/svg")
+    return ElementTree.tostring(root, encoding="unicode"), height
+
+
+def _absolute(element: Element, width: float, height: float) -> None:
+    for name, whole in (("x", width), ("x1", width), ("x2", width), ("width", width), ("y", height), ("height", height)):
+        value = element.get(name, "")
+        if value.endswith("%"):
+            element.set(name, f"{float(value[:-1]) / 100 * whole:.2f}")
+    if element.tag.endswith("}svg"):
+        width, height = float(element.get("width", width)), float(element.get("height", height))
+    light = False
+    for child in list(element):
+        classes = child.get("class", "").split()
+        fit = next((int(name[4:]) for name in classes if name.startswith("fit-") and name[4:].isdecimal()), 0)
+        if fit > WIDTH:
+            element.remove(child)
+            continue
+        light = light or not _LIGHT.isdisjoint(classes)
+        if light and "inside" in classes:
+            child.set("class", "on-light")
+        _absolute(child, width, height)
 
 
 def _title(report: Report, ledger: Ledger, alike: list[int], _: Translate) -> str:
@@ -117,7 +152,7 @@ def _legend(ledger: Ledger, y: int, _: Translate) -> tuple[list[str], int]:
     parts: list[str] = []
     shown = [line for line in ledger.lines if not line.name.startswith("host.")]
     rows = -(-len(shown) // _COLUMNS)
-    span = (WIDTH - 2 * LEFT) / _COLUMNS
+    span = WIDTH / _COLUMNS
     for place, line in enumerate(shown):
         x = _MARGIN + (place // rows) * span
         base = y + (place % rows) * _ROW + 12
