@@ -55,7 +55,7 @@ def _pid(event: Event) -> int | None:
 def _long_before(event: Event, attempt: Attempt) -> bool:
     """Dated, and so long before the attempt's first dated line that no time zone explains it.
 
-    The engine prints no year, so of two dates the earlier one is taken to be at most half a year before.
+    The engine prints no year, so the two are taken to be at most half a year apart.
     """
     then = date_of(_DMESG.search(event.places[0].text))
     times = [*attempt.stage_times.values(), *(time for series in attempt.series.values() for time, _ in series.points[:1])]
@@ -64,8 +64,9 @@ def _long_before(event: Event, attempt: Attempt) -> bool:
     if then is None or not known:
         return False
     before = min(known) - then
-    if before > timedelta(days=183):
-        before -= timedelta(days=366)
+    year = timedelta(days=366)
+    if abs(before) > year / 2:  # the turn of a year lies between the two
+        before += year if before < timedelta(0) else -year
     return before > ZONES
 
 

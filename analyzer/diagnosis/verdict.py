@@ -20,6 +20,9 @@ EXIT_CAUSES = {
 }  # fmt: skip
 #: Signals that have further senders than the cause they mostly stand for: a bus error also comes from a file that shrank.
 EXIT_LIKELY = frozenset({NO_SHM, NO_INSTRUCTION})
+#: Xids that mean the card, its memory, link or firmware (gpu-errors.md, section 3), and what the engine then reports.
+CARD_FAILED = frozenset(f"gpu.xid.{code}" for code in (48, 62, 64, 74, 79, 94, 95, 119, 120, 140, 143))
+ON_THE_CARD = ("cuda_error", "nccl", "gpu.")
 #: A request that is refused is the client's affair until this share of all requests is (one in ten).
 REFUSED_SHARE = 0.1
 
@@ -79,8 +82,9 @@ def verdict(view: View, causes: Mapping[str, Cause]) -> Verdict:
 def _with_kernel(
     view: View, fatal: list[tuple[Event, str]], aside: list[tuple[Event, str]], events: list[Event]
 ) -> list[tuple[Event, str]]:
-    """The engine's fatal errors with the kernel's, in reading order.
+    """The engine's fatal errors, then the kernel's: which of them drags which behind is told by the causes, not by the order of the inputs.
 
+    Before the engine's stands only what says that the card itself failed, where all that the engine reports is an error on the card.
     Where the engine reports nothing and serves, a kernel's line counts that names one of its processes, and a kill of a server's process:
     the killed one cannot report it. An Xid alone may be older, or another program's.
     """
@@ -90,7 +94,9 @@ def _with_kernel(
         for event, cause in aside
         if not silent or kernel.belongs(event, view.attempt) or (cause.startswith("host_oom") and view.attempt.shutdown is None)
     ]
-    return sorted([*fatal, *kept], key=lambda item: item[0].order)
+    first = next((cause for _, cause in fatal if not cause.startswith(("echo.", "symptom."))), "cuda_error")
+    broken = [item for item in kept if item[1] in CARD_FAILED and first.startswith(ON_THE_CARD)]
+    return [*broken, *fatal, *(item for item in kept if item not in broken)]
 
 
 def _stage_beside(view: View, fatal: list[tuple[Event, str]]) -> str | None:

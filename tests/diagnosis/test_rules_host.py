@@ -1,0 +1,191 @@
+"""Host memory over time, tiny checkpoint files, exit codes, and what the kernel's log says beside an engine's."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.diagnosis.texts import BANNER, NCCL, READY, WEIGHTS, found, said, statistics
+
+SERVING = BANNER.format(version="0.11.2") + NCCL + WEIGHTS + READY + statistics([(3, 0, 12.0), (3, 0, 12.5), (2, 0, 9.0)])
+POD = (
+    "$ kubectl describe pod llm-0\nName:         llm-0\nContainers:\n  vllm:\n    Image:         "
+    "vllm/vllm-openai:v0.11.2\n    Last State:     Terminated\n"
+    "      Reason:       OOMKilled\n      Exit Code:    137\n    Limits:\n      memory:          32Gi\n"
+)
+GROWTH, KILLED = "host_oom.killed.rss_growth", "host_oom.killed"
+
+
+def course(host: list[float], card: list[int]) -> str:
+    """A table of memory over time as somebody exports it."""
+    rows = [f"2025-11-19T{hour:02d}:00,{used},{gpu}" for hour, (used, gpu) in enumerate(zip(host, card, strict=True))]
+    return "\n".join(["time,container_rss_gib,gpu_used_mib", *rows]) + "\n"
+
+
+RISING = [6.1, 9.0, 12.2, 15.1, 18.0, 21.3, 24.2, 27.0, 29.9, 31.6]
+NOISY = [6.1, 9.4, 9.1, 14.8, 14.2, 19.9, 23.0, 22.8, 28.5, 31.2]
+STEP = [6.0, 6.0, 6.1, 6.0, 6.1, 6.1, 6.0, 6.1, 31.5, 31.6]
+FLAT = [30.8, 30.9, 30.8, 30.9, 30.8, 30.9, 30.8, 30.9, 30.8, 30.9]
+STEADY = [21040, *[21212] * 9]
+
+
+@pytest.mark.parametrize(
+    ("inputs", "cause"),
+    [
+        ((POD, course(RISING, STEADY), SERVING), GROWTH),
+        ((SERVING, course(NOISY, STEADY), POD), GROWTH),
+        ((SERVING, POD), KILLED),
+        ((SERVING, course(STEP, STEADY), POD), KILLED),  # one step is a load, no growth
+        ((SERVING, course(FLAT, STEADY), POD), KILLED),
+        ((SERVING, course([9.0, 31.6], [21212, 21212]), POD), KILLED),  # two readings are no course
+        ((SERVING, course([value / 3 for value in RISING], STEADY), POD), KILLED),  # ended far below the limit
+        ((SERVING, course(RISING, [10000 + 1000 * step for step in range(10)]), POD), KILLED),  # the card grew with it
+    ],
+)
+def test_growth_up_to_the_limit(inputs: tuple[str, ...], cause: str) -> None:
+    outcome = said(*inputs).outcome
+    assert (outcome.state.value, outcome.cause, outcome.stage) == ("failed", cause, "serving")
+
+
+def test_growth_alone_is_no_failure() -> None:
+    assert said(SERVING, course(RISING, STEADY)).outcome.state.value == "healthy"
+
+
+LINE = [38000 + 700 * step for step in range(10)]
+LEAK_OOM = (
+    "(Worker_TP0 pid=4102) ERROR 01-25 21:40:36 [multiproc_executor.py:822] torch.OutOfMemoryError: CUDA out of "
+    "memory. Tried to allocate 512.00 MiB. "
+    "GPU 0 has a total capacity of 44.39 GiB of which 137.12 MiB is free. Including non-PyTorch memory, this "
+    "process has 44.20 GiB memory in use. "
+    "Of the allocated memory 42.13 GiB is allocated by PyTorch, and 97.00 MiB is reserved by PyTorch but unallocated.\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("command", "card", "cause"),
+    [
+        ("", LINE, "engine.version_bug.gpu_leak"),
+        ("vllm serve m --kv-offloading-backend native\n", LINE, "engine.version_bug.gpu_leak.kv_offload"),
+        ("", [38000] * 8 + [45000, 45200], "cuda_oom.serving"),
+        ("", [38000 + 700 * step for step in range(4)], "cuda_oom.serving"),
+    ],
+)
+def test_a_straight_line_to_the_end_of_the_card(command: str, card: list[int], cause: str) -> None:
+    table = course([8.0] * len(card), card)
+    outcome = said(SERVING + LEAK_OOM, table, *([command] if command else [])).outcome
+    assert (outcome.cause, outcome.stage) == (cause, "serving")
+
+
+HEADER_TOO_LARGE = (
+    "(EngineCore_DP0 pid=4050) ERROR 01-25 19:41:02 [core.py:1123] safetensors_rust.SafetensorError: Error while "
+    "deserializing header: HeaderTooLarge\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("listing", "cause"),
+    [
+        ("-rw-r--r-- 1 root root 135 Mar  3 04:11 model-00002-of-00002.safetensors\n", "checkpoint.lfs_pointer"),
+        ("-rw-r--r-- 1 root root 3621273600 model-00001-of-00011.safetensors\n", "checkpoint.corrupt_or_incomplete"),
+        ("lrwxrwxrwx 1 root root 79 Mar  3 04:11 model.safetensors -> ../../blobs/0a1b\n", "checkpoint.corrupt_or_incomplete"),
+        ("-rw-r--r-- 1 root root 135 Mar  3 04:11 config.json\n", "checkpoint.corrupt_or_incomplete"),
+    ],
+)
+def test_a_shard_of_a_few_bytes_is_a_pointer(listing: str, cause: str) -> None:
+    outcome = said(BANNER.format(version="0.11.2") + NCCL + HEADER_TOO_LARGE, listing).outcome
+    assert (outcome.cause, outcome.stage) == (cause, "weight_load")
+
+
+@pytest.mark.parametrize(
+    ("code", "cause", "confidence"),
+    [
+        (-7, "shm.too_small", "likely"),
+        (-4, "install.cpu_instruction_missing", "likely"),
+        (-9, "engine.process_killed", "certain"),
+        (-11, "process.segfault", "certain"),
+        (-6, None, None),
+        (1, None, None),
+    ],
+)
+def test_what_an_exit_code_says(code: int, cause: str | None, confidence: str | None) -> None:
+    died = (
+        f"(EngineCore pid=4050) ERROR 04-26 14:05:22 [multiproc_executor.py:380] Worker proc VllmWorker-0 died "
+        f"unexpectedly (exit code: {code}), shutting down executor.\n"
+    )
+    outcome = said(BANNER.format(version="0.26.0") + NCCL + died).outcome
+    assert (outcome.state.value, outcome.cause) == ("failed", cause)
+    assert confidence in (None, outcome.confidence.value)
+
+
+DECEMBER = "Tue Dec  2 03:04:05 2025"
+CONTAINED = SERVING.replace("pid=4001", "pid=1").replace("pid=4102", "pid=231")
+LOST = "[9.2] NVRM: Xid (PCI:0000:83:00): 79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus.\n"
+XID = "[{clock}] NVRM: Xid (PCI:0000:83:00): {code}, pid={pid}, name={name}, Ch 00000008\n"
+KILL = (
+    "[{clock}] Out of memory: Killed process {pid} ({name}) total-vm:91823344kB, anon-rss:61220044kB, "
+    "file-rss:70212kB, shmem-rss:10240kB\n"
+)
+STRAY = (
+    "(Worker_TP0 pid=4102) ERROR 01-25 20:04:05 [multiproc_executor.py:671] RuntimeError: CUDA error: an illegal "
+    "memory access was encountered\n"
+)
+LAUNCH = STRAY.replace("an illegal memory access was encountered", "unspecified launch failure")
+
+
+@pytest.mark.parametrize("order", [1, -1])
+@pytest.mark.parametrize(
+    ("log", "kernel", "state", "cause"),
+    [
+        # A server that serves: an Xid without a relation to it, or of another process, decides nothing.
+        (SERVING, XID.format(clock="93410.112840", code=31, pid=20881, name="python3"), "healthy", "healthy"),
+        (SERVING, XID.format(clock="93410.112840", code=43, pid="'<unknown>'", name="<unknown>"), "healthy", "healthy"),
+        (SERVING, XID.format(clock="93410.112840", code=31, pid=4102, name="VLLM::Worker_TP"), "failed", "gpu.xid.31"),
+        (SERVING, KILL.format(clock="93410.112840", pid=4102, name="VLLM::Worker_TP"), "failed", "host_oom.killed"),
+        (SERVING, KILL.format(clock="93410.112840", pid=20881, name="python3"), "healthy", "healthy"),
+        (SERVING, KILL.format(clock=DECEMBER, pid=20881, name="python3"), "healthy", "healthy"),
+        # In a container the pids are others than the kernel's: a kill may be this server's, one of last month is not.
+        (CONTAINED, KILL.format(clock="9.1", pid=20881, name="VLLM::Worker"), "failed", "host_oom.killed"),
+        (CONTAINED, KILL.format(clock=DECEMBER, pid=20881, name="VLLM::Worker"), "healthy", "healthy"),
+        # An engine that fails: the kernel's line of the same process is its consequence or its reason, an old one neither.
+        (SERVING + STRAY, XID.format(clock="93410.1", code=31, pid=4102, name="VLLM::Worker_TP"), "failed", "cuda_error.illegal_access"),
+        (SERVING + LAUNCH, LOST, "failed", "gpu.xid.79"),
+        (SERVING + STRAY, XID.format(clock=DECEMBER, code=48, pid=4102 + 9, name="python3"), "failed", "cuda_error.illegal_access"),
+    ],
+)
+def test_the_kernels_log_beside_the_engines(log: str, kernel: str, state: str, cause: str, order: int) -> None:
+    report = said(*(log, kernel)[::order])
+    assert (report.outcome.state.value, report.outcome.cause) == (state, cause)
+    if state == "failed":
+        assert report.outcome.stage == "serving"
+    else:
+        assert not [finding for finding in report.findings if finding.severity.value == "error"]
+
+
+def test_a_lost_card_is_one_thing() -> None:
+    """Xid 79 and nvidia-smi's own words for it are no two causes."""
+    xid = "[9.2] NVRM: Xid (PCI:0000:83:00): 79, pid=4102, name=VLLM::Worker_TP0, GPU has fallen off the bus.\n"
+    report = said(SERVING + LAUNCH, "Unable to determine the device handle for GPU4: 0000:83:00.0: Unknown Error\n", xid)
+    lost = found(report, "gpu.lost")
+    assert report.outcome.cause == "gpu.xid.79"
+    assert lost is not None
+    assert lost.consequence_of == "gpu.xid.79"
+
+
+PS = "$ ps -o pid,ppid,etime,cmd\n    PID    PPID     ELAPSED CMD\n   4477       {parent}    02:11:31 VLLM::EngineCore\n"
+OCCUPIED = (
+    "(EngineCore_DP0 pid=5120) ERROR 01-25 19:41:02 [core.py:708] ValueError: Free memory on device (0.80/23.5 "
+    "GiB) on startup is less than desired "
+    "GPU memory utilization (0.9, 21.15 GiB). Decrease GPU memory utilization or reduce GPU memory used by other processes.\n"
+)
+
+
+@pytest.mark.parametrize(("parent", "container", "orphan"), [(1, False, True), (4410, False, False), (1, True, False)])
+def test_a_worker_whose_parent_is_gone(parent: int, container: bool, orphan: bool) -> None:
+    banner = BANNER.format(version="0.10.2")
+    if container:
+        banner = banner.replace("pid=4001", "pid=1")
+    report = said(banner + OCCUPIED, PS.format(parent=parent))
+    finding = found(report, "startup.orphan_process")
+    assert (finding is not None) is orphan
+    if finding is not None:
+        assert finding.severity.value == "warning"
+        assert any("VLLM::EngineCore" in source.text for source in finding.evidence)
