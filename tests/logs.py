@@ -33,6 +33,7 @@ FRAMES = {
     "weight_load": '  File "/usr/lib/python3.12/site-packages/vllm/v1/worker/gpu_model_runner.py", line 1700, in load_model',
     "profiling": '  File "/usr/lib/python3.12/site-packages/vllm/v1/worker/gpu_worker.py", line 205, in determine_available_memory',
     "graph_capture": '  File "/usr/lib/python3.12/site-packages/vllm/v1/worker/gpu_model_runner.py", line 2030, in capture_model',
+    "dry_run": '  File "/usr/lib/python3.12/site-packages/vllm/v1/worker/gpu_model_runner.py", line 1900, in _dummy_run',
     "kv_init": '  File "/usr/lib/python3.12/site-packages/vllm/v1/worker/gpu_model_runner.py", line 2300, in _allocate_kv_cache_tensors',
 }
 

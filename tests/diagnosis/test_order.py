@@ -1,0 +1,125 @@
+"""Which error is the root: messengers never, what was recovered from never, what another one drags along never; then the first."""
+
+from __future__ import annotations
+
+import pytest
+
+from analyzer.model import Report, Severity, State
+from tests.logs import AVAILABLE, FIRST_REQUEST, GRAPHS, INIT, READY, SHUTDOWN, TOKENS, WEIGHTS, finding, oom, raised, served, start, told
+
+ECHO_DEAD = (
+    "(APIServer pid=1) ERROR 05-01 10:10:10 [async_llm.py:420] vllm.v1.engine.exceptions.EngineDeadError: EngineCore encountered an issue."
+)
+ECHO_INIT = "RuntimeError: Engine core initialization failed. See root cause above. Failed core proc(s): {}"
+TOO_SMALL = (
+    "ValueError: To serve at least one request with the models's max seq len (8192), (1.00 GiB KV cache is needed, which is larger than "
+    "the available KV cache memory (0.50 GiB). Based on the available memory, the estimated maximum model length is 4096."
+)
+ILLEGAL = "RuntimeError: CUDA error: an illegal memory access was encountered"
+LOADED = [*start(), WEIGHTS.format(weights="14.99")]
+
+
+def cause(report: Report) -> tuple[State, str | None, str | None]:
+    return report.outcome.state, report.outcome.stage, report.outcome.cause
+
+
+def tagged(tag: str, lines: list[str]) -> list[str]:
+    return [f"({tag}) ERROR 05-01 10:01:00 [multiproc_executor.py:500] {line}" for line in lines]
+
+
+def test_the_root_stands_before_what_it_drags_along() -> None:
+    report = told([*LOADED, *raised(oom(), "profiling"), ECHO_INIT])
+    assert cause(report) == (State.FAILED, "profiling", "cuda_oom.profiling")
+    assert report.findings[0].root
+    assert [found.root for found in report.findings[1:]] == [False] * len(report.findings[1:])
+    assert finding(report, "echo.engine_init_failed").consequence_of == "cuda_oom.profiling"
+
+
+def test_a_messenger_that_is_printed_first_is_still_a_messenger() -> None:
+    report = told([*served(), ECHO_DEAD, *raised(oom(), "profiling")])
+    assert cause(report) == (State.FAILED, "serving", "cuda_oom.serving")
+
+
+@pytest.mark.parametrize("messengers", [[ECHO_INIT], [ECHO_DEAD], [ECHO_DEAD, ECHO_INIT]])
+def test_messengers_alone_leave_the_cause_open(messengers: list[str]) -> None:
+    report = told([*start(), *messengers])
+    assert (report.outcome.state, report.outcome.cause) == (State.FAILED, None)
+    root = report.root
+    assert root is not None
+    assert root.cause is None
+    assert root.needs
+    assert any(source.text == messengers[0] for source in root.evidence)
+
+
+def test_what_the_start_recovered_from_is_no_failure() -> None:
+    """Torch was out of memory, the same process went on, and the server came up."""
+    log = [*LOADED, *raised(oom(), "profiling"), AVAILABLE.format(kv="50.20"), TOKENS.format(tokens="365,504"), GRAPHS, INIT, READY]
+    report = told(log)
+    assert report.outcome.state in (State.HEALTHY, State.DEGRADED)
+    assert not [found for found in report.findings if found.severity is Severity.ERROR]
+    # Without what follows, it is the failure.
+    assert cause(told(log[:7]))[2] == "cuda_oom.profiling"
+
+
+def test_another_process_going_on_is_no_recovery() -> None:
+    worker = [f"(Worker_TP1 pid=9) {line}" for line in raised(oom(gpu=1), "profiling")]
+    other = f"(Worker_TP0 pid=8) {AVAILABLE.format(kv='50.20')}"
+    report = told([*start("0.10.2", tp=2), f"(Worker_TP1 pid=9) {WEIGHTS.format(weights='7.5')}", *worker, other])
+    assert cause(report) == (State.FAILED, "profiling", "cuda_oom.profiling")
+
+
+def test_the_first_process_that_failed_is_the_root() -> None:
+    first = tagged("Worker_TP1 pid=9", raised(oom(gpu=1), "profiling"))
+    second = tagged("Worker_TP0 pid=8", [ILLEGAL])
+    report = told([*start("0.10.2", tp=2), *first, *second])
+    assert cause(report) == (State.FAILED, "profiling", "cuda_oom.profiling")
+    root = report.root
+    assert root is not None
+    assert root.evidence[0].line == len(start()) + len(first)
+    assert told([*start("0.10.2", tp=2), *second, *first]).outcome.cause == "cuda_error.illegal_access"
+
+
+def test_an_earlier_starts_failure_is_not_this_ones() -> None:
+    failed = [*LOADED, *raised(oom(), "profiling"), ECHO_INIT]
+    report = told([*failed, *served()])
+    assert cause(report) == (State.HEALTHY, "serving", "healthy")
+    assert [found.cause for found in report.findings if found.severity is Severity.ERROR] == []
+    assert [attempt.cause for attempt in report.attempts] == ["cuda_oom.profiling", "healthy"]
+    again = told([*failed, *LOADED, AVAILABLE.format(kv="0.50"), *raised(TOO_SMALL, "kv_init")])
+    assert again.outcome.cause == "kv_cache.too_small_for_max_len"
+    assert [found.cause for found in again.findings if found.severity is Severity.ERROR] == ["kv_cache.too_small_for_max_len"]
+
+
+def test_what_a_server_says_while_it_is_stopped_is_no_failure() -> None:
+    report = told([*served(), FIRST_REQUEST, SHUTDOWN, ECHO_DEAD])
+    assert cause(report) == (State.HEALTHY, "shutdown", "healthy")
+    assert not [found for found in report.findings if found.severity is Severity.ERROR]
+    # The same without being asked to stop is one, whose cause is open.
+    assert cause(told([*served(), FIRST_REQUEST, ECHO_DEAD]))[::2] == (State.FAILED, None)
+
+
+@pytest.mark.parametrize(
+    ("lines", "frames", "stage"),
+    [
+        (LOADED[:2], ("weight_load",), "weight_load"),
+        (LOADED[:2], (), "device_init"),
+        (LOADED, ("profiling",), "profiling"),
+        (LOADED, ("graph_capture",), "graph_capture"),
+        (LOADED, ("profiling", "graph_capture"), "graph_capture"),  # the innermost one that tells
+        ([*LOADED, AVAILABLE.format(kv="50.20")], ("kv_init",), "kv_init"),
+        # a dry run of graph capture looks like profiling: no frame dates an error before the process's own progress
+        (LOADED[:2], ("dry_run",), "device_init"),
+        ([*LOADED, AVAILABLE.format(kv="50.20"), TOKENS.format(tokens="1,000")], ("dry_run",), "kv_init"),
+        ([*LOADED, AVAILABLE.format(kv="50.20"), TOKENS.format(tokens="1,000"), GRAPHS], ("dry_run",), "graph_capture"),
+        (served(), ("profiling",), "serving"),
+    ],
+)
+def test_frames_and_progress_decide_the_stage(lines: list[str], frames: tuple[str, ...], stage: str) -> None:
+    report = told([*lines, *raised(oom(), *frames)])
+    assert cause(report) == (State.FAILED, stage, f"cuda_oom.{stage}")
+
+
+def test_a_new_traceback_forgets_the_frames_of_the_last_one() -> None:
+    harmless = raised("ImportError: an optional module is not installed", "graph_capture")
+    report = told([*start(), *harmless, *raised(oom(), "weight_load")])
+    assert cause(report) == (State.FAILED, "weight_load", "cuda_oom.weight_load")

@@ -1,0 +1,117 @@
+"""What became of a start: failed, healthy, degraded or unknown, and how much must be there before it is said."""
+
+from __future__ import annotations
+
+import pytest
+
+from analyzer.model import Report, Severity, State
+from tests.logs import FIRST_REQUEST, INIT, READY, REFUSED, SHUTDOWN, STATISTICS, WEIGHTS, oom, raised, served, start, told
+
+REFUSAL = (
+    "ERROR 05-01 10:05:01 [serving_chat.py:200] ValueError: This model's maximum context length is 8192 tokens. However, you requested "
+    "9000 tokens in the messages, Please reduce the length of the messages."
+)
+
+
+def outcome(*lines: str) -> tuple[State, str | None, str | None]:
+    told_ = told(list(lines)).outcome
+    return told_.state, told_.stage, told_.cause
+
+
+@pytest.mark.parametrize(
+    ("lines", "state", "stage", "cause"),
+    [
+        (["a line that nobody knows"], State.UNKNOWN, None, None),
+        (start(), State.UNKNOWN, "device_init", None),
+        ([*start(), WEIGHTS.format(weights="14.99")], State.UNKNOWN, None, None),
+        (served(), State.HEALTHY, "serving", "healthy"),
+        ([*start(), INIT], State.HEALTHY, "serving", "healthy"),
+        ([READY], State.HEALTHY, "serving", "healthy"),
+        ([STATISTICS.format(second=1, running=3, waiting=0, usage="12.5")], State.HEALTHY, "serving", "healthy"),
+        ([*served(), SHUTDOWN], State.HEALTHY, "shutdown", "healthy"),
+        ([*served(), *[FIRST_REQUEST] * 5, *raised(oom(), "profiling")], State.FAILED, "serving", "cuda_oom.serving"),
+        ([oom()], State.FAILED, None, None),
+        ([*start(), "Traceback (most recent call last):", "SomethingNewError: that nobody has seen"], State.FAILED, "device_init", None),
+    ],
+)  # fmt: skip
+def test_states(lines: list[str], state: State, stage: str | None, cause: str | None) -> None:
+    found = outcome(*lines)
+    assert found[0] is state
+    if stage is not None:
+        assert found[1] == stage
+    if cause is not None or state is State.UNKNOWN:
+        assert found[2] == cause
+
+
+def test_an_unknown_end_is_no_error_and_asks_for_more() -> None:
+    report = told([*start(), WEIGHTS.format(weights="14.99")])
+    root = report.root
+    assert root is not None
+    assert (root.cause, root.severity) == (None, Severity.INFO)
+    assert root.needs
+    assert root.evidence[0].text == WEIGHTS.format(weights="14.99")
+    assert not root.fixes
+
+
+def test_an_unexplained_failure_shows_its_most_suspicious_line_and_guesses_nothing() -> None:
+    traceback = ["Traceback (most recent call last):", '  File "/opt/x.py", line 1, in f', "SomethingNewError: that nobody has seen"]
+    report = told([*start(), *traceback])
+    root = report.root
+    assert root is not None
+    assert (report.outcome.state, root.cause, root.severity) == (State.FAILED, None, Severity.ERROR)
+    assert "SomethingNewError: that nobody has seen" in [source.text for source in root.evidence]
+    assert root.needs
+    assert not root.fixes
+
+
+# --- requests that are refused -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("refused", "answered", "state"),
+    [(1, 20, State.HEALTHY), (1, 9, State.DEGRADED), (5, 5, State.DEGRADED), (2, 30, State.HEALTHY), (1, 0, State.DEGRADED)],
+)
+def test_refused_requests_matter_from_one_in_ten(refused: int, answered: int, state: State) -> None:
+    report = told([*served(), *[REFUSAL, REFUSED] * refused, *[FIRST_REQUEST] * answered])
+    assert report.outcome.state is state
+    assert report.outcome.stage == "serving"
+    assert (report.outcome.cause == "healthy") is (state is State.HEALTHY)
+    assert not [found for found in report.findings if found.severity is Severity.ERROR]
+
+
+def test_the_cause_of_a_degraded_service_is_the_refusal() -> None:
+    report = told([*served(), REFUSAL, REFUSED])
+    assert (report.outcome.cause or "").startswith("request.")
+    root = report.root
+    assert root is not None
+    assert root.evidence[0].text == REFUSAL
+
+
+# --- processes that died -----------------------------------------------------------------------------------------------------------
+
+
+def died(code: str) -> Report:
+    line = f"ERROR 07-01 09:00:00 [multiproc_worker_utils.py:120] Worker VllmWorkerProcess pid 8788 died, exit code: {code}"
+    return told([*start("0.8.5", tp=2), line])
+
+
+@pytest.mark.parametrize(
+    ("code", "cause"),
+    [("-9", "engine.process_killed"), ("137", "engine.process_killed"), ("-11", "process.segfault"), ("139", "process.segfault")],
+)
+def test_an_exit_code_that_speaks_for_itself(code: str, cause: str) -> None:
+    report = died(code)
+    assert (report.outcome.state, report.outcome.cause) == (State.FAILED, cause)
+
+
+@pytest.mark.parametrize("code", ["1", "-15", "143", "255", "-6"])
+def test_any_other_exit_code_leaves_the_cause_open(code: str) -> None:
+    report = died(code)
+    assert report.outcome.state is State.FAILED
+    assert report.outcome.cause not in ("engine.process_killed", "process.segfault")
+
+
+def test_a_process_that_died_of_an_error_is_no_riddle() -> None:
+    line = "ERROR 07-01 09:00:00 [multiproc_worker_utils.py:120] Worker VllmWorkerProcess pid 8788 died, exit code: -9"
+    report = told([*start("0.8.5", tp=2), *raised(oom(), "profiling"), line])
+    assert report.outcome.cause == "cuda_oom.profiling"
