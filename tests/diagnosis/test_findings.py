@@ -1,0 +1,174 @@
+"""Findings as they are told: whole sentences in both languages, fixes that exist and fit, proof that is bounded and in the input."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import pytest
+
+from analyzer.diagnosis.findings import EVIDENCE, FINDINGS, FIXES
+from analyzer.model import LANGUAGES, Action, FlagChange, Report, Severity, Text
+from analyzer.patterns.load import load
+from tests.case_files import FOLDERS, report
+from tests.logs import WEIGHTS, finding, oom, raised, served, start, told
+
+NAMES = sorted(FOLDERS)
+_HOLE = re.compile(r"\{[a-z_0-9]*\}")
+LIBRARY = load()
+
+
+def sentences(told_: Report) -> Iterator[Text]:
+    """Every sentence for a person."""
+    for found in told_.findings:
+        yield from (found.title, found.explanation, *found.needs, *(item.why for item in found.not_this))
+        for fix in found.fixes:
+            yield from (fix.title, fix.why, *([fix.cost] if fix.cost is not None else []))
+            yield from (change.action for change in fix.changes if isinstance(change, Action))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_figure_of_every_sentence_is_filled_in(name: str) -> None:
+    for text in sentences(report(name)):
+        for language in LANGUAGES:
+            said = text.get(language)
+            assert said.strip() == said != ""
+            assert not _HOLE.search(said), said
+            assert "None" not in said.split(), said
+            assert "  " not in said, said
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_both_languages_hold_the_same_figures(name: str) -> None:
+    """Words are translated, sizes are not."""
+    for text in sentences(report(name)):
+        sizes = [sorted(re.findall(r"-?\d+\.\d\d (?:[KMGT]iB)", said)) for said in (text.en, text.zh)]
+        assert sizes[0] == sizes[1], text
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_root_comes_first_and_causes_come_once(name: str) -> None:
+    found = report(name).findings
+    assert found[0].root
+    assert sum(one.root for one in found) == 1
+    assert len({one.cause for one in found}) == len(found) <= FINDINGS + 4
+    assert found[0].cause == report(name).outcome.cause
+    for one in found[1:]:
+        assert one.consequence_of in (None, found[0].cause)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_proof_is_bounded_and_no_line_stands_twice(name: str) -> None:
+    for found in report(name).findings:
+        assert len(found.evidence) <= EVIDENCE
+        assert len({(source.input, source.line) for source in found.evidence}) == len(found.evidence)
+        assert all(len(source.text) <= 4096 for source in found.evidence)
+    root = report(name).root
+    assert root is not None
+    assert root.evidence or report(name).outcome.state.value in ("healthy", "unknown")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_fixes_are_few_and_change_something(name: str) -> None:
+    for found in report(name).findings:
+        assert len(found.fixes) <= FIXES
+        assert len({fix.title.en for fix in found.fixes}) == len(found.fixes)
+        for fix in found.fixes:
+            for change in fix.changes:
+                if isinstance(change, FlagChange):
+                    assert change.before is None or change.before != change.to, change
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_predicted_ledger_fits(name: str) -> None:
+    for found in report(name).findings:
+        for fix in found.fixes:
+            if fix.predicted is None:
+                continue
+            budget, total, pool = (fix.predicted.get(line) for line in ("budget", "total", "kv_cache"))
+            assert budget is None or total is None or budget <= total
+            assert pool is None or pool > 0
+            parts = [fix.predicted.get(line) or 0 for line in ("weights", "draft_weights", "state_cache", "non_torch", "activation_peak")]
+            if budget is not None and pool is not None:
+                assert sum(parts) + pool <= budget + 2**25
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_flags_present_value_is_the_one_the_inputs_state(name: str) -> None:
+    told_ = report(name)
+    for found in told_.findings:
+        for fix in found.fixes:
+            for change in fix.changes:
+                if isinstance(change, FlagChange) and change.before is not None and change.flag in told_.settings:
+                    stated = told_.settings[change.flag].value
+                    if isinstance(stated, (int, float)) and isinstance(change.before, (int, float)):
+                        assert change.before == pytest.approx(stated), change
+
+
+# --- what exists --------------------------------------------------------------------------------------------------------------------------
+
+
+def flags(told_: Report) -> set[str]:
+    root = told_.root
+    assert root is not None
+    return {change.flag for fix in root.fixes for change in fix.changes if isinstance(change, FlagChange)}
+
+
+GRAPHS_FAILED = [WEIGHTS.format(weights="14.99"), *raised(oom(), "graph_capture")]
+
+
+@pytest.mark.parametrize(
+    ("version", "has", "lacks"),
+    [
+        ("0.9.1", {"--enforce-eager"}, {"--kv-cache-memory-bytes", "--max-cudagraph-capture-size"}),
+        ("0.11.0", {"--enforce-eager"}, {"--max-cudagraph-capture-size"}),
+        ("0.12.0", {"--enforce-eager"}, {"--cuda-graph-sizes"}),
+    ],
+)
+def test_a_flag_that_this_version_does_not_have_is_not_advised(version: str, has: set[str], lacks: set[str]) -> None:
+    advised = flags(told([*start(version), *GRAPHS_FAILED]))
+    assert has <= advised
+    assert not lacks & advised
+
+
+def test_another_engines_advice_stays_its_own() -> None:
+    sglang = report("sglang-gemma3-12b-weight-load-oom-16gb")
+    assert sglang.engine.name == "sglang"
+    vllms = {"--gpu-memory-utilization", "--max-model-len", "--enforce-eager", "--kv-cache-memory-bytes"}
+    for text in sentences(sglang):
+        assert not [flag for flag in vllms if flag in text.en], text.en
+
+
+def test_a_setting_that_is_on_already_is_not_advised_again() -> None:
+    eager = "INFO 05-01 10:00:01 [utils.py:100] non-default args: {'model': 'org/model', 'enforce_eager': True}"
+    head = start("0.11.0")
+    assert "--enforce-eager" in flags(told([*head, *GRAPHS_FAILED]))
+    assert "--enforce-eager" not in flags(told([head[0], eager, head[1], *GRAPHS_FAILED]))
+
+
+# --- what was recovered from, and what is only noted --------------------------------------------------------------------------------------
+
+
+def test_an_error_in_a_healthy_log_is_a_note() -> None:
+    lines = served()
+    report_ = told([*lines[:3], *raised(oom(), "profiling"), *lines[3:]])
+    assert report_.outcome.state.value in ("healthy", "degraded")
+    assert finding(report_, "cuda_oom.profiling").severity is not Severity.ERROR
+
+
+def test_many_errors_make_bounded_findings() -> None:
+    lines = [line for pattern in LIBRARY.patterns if pattern.cause for line in pattern.examples[0]["line"].split("\n")]
+    assert len(lines) > 200
+    report_ = told([*start(), *lines])
+    assert 10 < len(report_.findings) <= FINDINGS + 4
+    assert all(len(found.evidence) <= EVIDENCE for found in report_.findings)
+
+
+def test_needs_ask_for_what_is_not_there() -> None:
+    """A log with its head is not asked for its head."""
+    headless = told(raised(oom(), "profiling")).root
+    whole = told([*start(), WEIGHTS.format(weights="14.99"), *raised(oom(), "profiling")]).root
+    assert headless is not None
+    assert whole is not None
+    assert any("first line" in need.en for need in headless.needs)
+    assert not any("first line" in need.en for need in whole.needs)
