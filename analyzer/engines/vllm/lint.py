@@ -214,8 +214,9 @@ def _value(option: Option, where: Where) -> Issue | None:
     """A value that the parser or the configuration refuses."""
     value, flag = option.value, option.flag
     accepted = flags.choices(flag, where) if flag not in SEVERAL else None
-    if accepted is not None and not isinstance(value, bool) and str(value) not in {str(choice) for choice in accepted}:
-        shown = ", ".join(str(choice) for choice in accepted)
+    # An empty list is a registry that is filled when the server starts.
+    if accepted and not isinstance(value, bool) and str(value) not in {str(choice) for choice in accepted}:
+        shown = ", ".join(str(choice) for choice in accepted if choice is not None)
         return _refused(option, f"takes one of {shown}", f"只接受 {shown}")
     if isinstance(value, bool):
         if value and flags.canonical(flag) not in MAY_STAND_ALONE and flags.takes_value(flag, where):

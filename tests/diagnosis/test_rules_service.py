@@ -1,0 +1,40 @@
+"""What statistics over time tell while no line says that anything is wrong."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.diagnosis.texts import BANNER, NCCL, READY, WEIGHTS, said, statistics
+
+START = BANNER.format(version="0.10.1") + NCCL + WEIGHTS + READY
+OFFLOAD = "vllm serve m --kv-offloading-backend native --kv-offloading-size 32\n"
+STORM, DEADLOCK = "kv_cache.preemption", "scheduler.deadlock_connector"
+
+
+@pytest.mark.parametrize(
+    ("rows", "command", "cause"),
+    [
+        # Running requests go back to the queue, twice, with the pool full.
+        ([(40, 0, 96.0), (34, 6, 99.1), (34, 6, 98.0), (27, 14, 99.6), (27, 14, 99.0)], "", STORM),
+        # Once is a moment; a queue at a full pool, requests that finish, and a pool with room are none.
+        ([(40, 0, 96.0), (34, 6, 99.1), (34, 6, 98.0), (34, 6, 98.0)], "", "healthy"),
+        ([(34, 6, 99.1), (34, 9, 99.0), (34, 14, 99.4), (34, 20, 99.2)], "", "healthy"),
+        ([(40, 6, 99.0), (34, 6, 97.0), (27, 6, 96.0), (20, 6, 95.5)], "", "healthy"),
+        ([(40, 0, 50.0), (34, 6, 49.1), (27, 14, 49.6), (20, 21, 40.0)], "", "healthy"),
+        # Nothing runs, all wait: only with a connector does the library have a word for it.
+        ([(0, 4, 31.0), (0, 6, 31.0), (0, 9, 31.0)], OFFLOAD, DEADLOCK),
+        ([(0, 4, 31.0), (0, 6, 31.0), (0, 9, 31.0)], "", "healthy"),
+        ([(0, 9, 31.0), (0, 6, 31.0), (2, 4, 31.0)], OFFLOAD, "healthy"),
+    ],
+)
+def test_queues(rows: list[tuple[int, int, float]], command: str, cause: str) -> None:
+    outcome = said(START + statistics(rows), *([command] if command else [])).outcome
+    assert outcome.cause == cause
+    assert outcome.state.value == ("healthy" if cause == "healthy" else "degraded")
+
+
+@given(st.lists(st.tuples(st.integers(1, 64), st.just(0), st.floats(0, 100).map(lambda value: round(value, 1))), min_size=1, max_size=12))
+def test_a_server_without_a_queue_is_never_short_of_the_pool(rows: list[tuple[int, int, float]]) -> None:
+    assert said(START + statistics(rows)).outcome.cause == "healthy"
