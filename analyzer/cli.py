@@ -76,6 +76,9 @@ def _parser() -> _Parser:
     serve.add_argument("--public", action="store_true", help="listen beyond loopback without tokens")
     serve.set_defaults(run=_serve)
 
+    slack = commands.add_parser("slack", help="answer in Slack over Socket Mode, without an address that Slack could reach")
+    slack.set_defaults(run=_slack)
+
     database = commands.add_parser("db", help="the store's schema").add_subparsers(metavar="ACTION", required=True, parser_class=_Parser)
     upgrade = database.add_parser("upgrade", help="bring the database to this version's schema")
     upgrade.set_defaults(run=_db_upgrade)
@@ -186,6 +189,12 @@ def _serve(options: argparse.Namespace) -> int:
     from analyzer.web.serve import run
 
     return run(host=options.host, port=options.port, public=options.public)
+
+
+def _slack(options: argparse.Namespace) -> int:
+    from analyzer.slack.socket import run
+
+    return run()
 
 
 def _db_upgrade(options: argparse.Namespace) -> int:

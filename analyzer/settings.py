@@ -61,11 +61,14 @@ class Settings(BaseSettings):
 
     patterns: _Paths = ()  # folders of own patterns, beside the library
     lang: str = "en"  # for whoever does not say
-    slack_bot_token: SecretStr | None = None
-    slack_signing_secret: SecretStr | None = None
-    slack_app_token: SecretStr | None = None
+    slack_bot_token: SecretStr | None = None  # xoxb-…: the bot's own
+    slack_signing_secret: SecretStr | None = None  # with it, Slack's events are taken at /slack/events
+    slack_app_token: SecretStr | None = None  # xapp-…: for `vramledger slack`, which needs no address of its own
+    slack_api_url: str = "https://slack.com/api/"  # https://slack-gov.com/api/ for GovSlack
+    slack_watch_channels: _Names = ()  # ids of channels (C…) in which messages that are certain failures are answered unasked
+    slack_max_file_bytes: int = Field(32 * MIB, ge=1)  # of one file that is dropped there
 
-    @field_validator("tokens", "upload_tokens", "trusted_proxies", "patterns", mode="before")
+    @field_validator("tokens", "upload_tokens", "trusted_proxies", "patterns", "slack_watch_channels", mode="before")
     @classmethod
     def _listed(cls, value: Any) -> Any:
         """The environment writes lists with commas."""
@@ -93,6 +96,13 @@ class Settings(BaseSettings):
         if value and not value.startswith(("http://", "https://")):
             raise ValueError("a URL begins with http:// or https://")
         return value.rstrip("/") if value else None
+
+    @field_validator("slack_api_url")
+    @classmethod
+    def _with_slash(cls, value: str) -> str:
+        if not value.startswith(("https://", "http://127.0.0.1", "http://localhost")):
+            raise ValueError("the bot's token is only sent over https://")
+        return value.rstrip("/") + "/"
 
     @classmethod
     def settings_customise_sources(
