@@ -8,13 +8,18 @@ from typing import TYPE_CHECKING
 from analyzer.diagnosis.verdict import Verdict
 from analyzer.engines import dumps
 from analyzer.engines.moment import When, dump_time
-from analyzer.engines.reconcile import SAME_BYTES, cards_of, held, same_total
-from analyzer.model import State, Text
+from analyzer.engines.reconcile import SAME_BYTES, cards_of, held, is_unified, on_card, same_total
+from analyzer.model import Gpu, GpuProcess, GpuSnapshot, State, Text
 from analyzer.model.units import MIB, human
 
 if TYPE_CHECKING:
     from analyzer.engines.case import Case
+    from analyzer.facts.view import View
 
+#: Cards that a sentence describes; all are in the tables.
+CARDS_SAID = 4
+#: Use of a card that no listed process explains: below it are contexts and what the driver keeps.
+UNNAMED = 600 * MIB
 #: Families in which the moment of a dump decides what its figures mean.
 MEMORY = ("cuda_oom", "startup", "kv_cache", "unified_memory", "engine.version_bug")
 
@@ -127,3 +132,58 @@ def _span(distance: timedelta) -> tuple[str, str]:
 def joined(text: Text, sentences: list[Text]) -> Text:
     """``text`` and the sentences after it."""
     return Text(" ".join([text.en, *(sentence.en for sentence in sentences)]), "".join([text.zh, *(sentence.zh for sentence in sentences)]))
+
+
+def alone(view: View) -> Text | None:
+    """What the last dump shows, card by card, where the inputs hold dumps and no server's log; None otherwise."""
+    snapshots = [snapshot for snapshot in view.snapshots if snapshot.gpus or snapshot.processes]
+    if view.engine is not None or view.attempt.patterns or not snapshots:
+        return None
+    last = snapshots[-1]
+    cards = [card for card in cards_of(last) if card.memory_used_mib is not None or any(on_card(row, card, last) for row in last.processes)]
+    said = [_card(last, card) for card in cards[:CARDS_SAID]]
+    hidden = [card for card in cards if (card.memory_used_mib or 0) * MIB >= UNNAMED and not _sized(last, card)]
+    more = len(cards) - len(said)
+    if more > 0:
+        said.append(Text(f"{more} more cards are in the table.", f"其余 {more} 张卡见表。"))
+    if hidden:
+        said.append(
+            Text(
+                "Cards in use whose list names nobody: run it on the host as root; a container sees only its own processes, WSL none.",
+                "显存被占用却没有列出进程：请在宿主机上以 root 执行；容器只能看到自己的进程，WSL 则完全看不到。",
+            )
+        )
+    begin = Text(
+        "There is no server's log among the inputs, only what the GPU tool shows: no outcome can be told from it.",
+        "输入中没有服务日志，只有 GPU 工具的输出，无法据此判断运行结果。",
+    )
+    return joined(begin, said)
+
+
+def _sized(snapshot: GpuSnapshot, card: Gpu) -> list[tuple[int, GpuProcess]]:
+    """(bytes, row) of the processes on the card that print a use."""
+    return [(size, row) for row in snapshot.processes if on_card(row, card, snapshot) and (size := held(row)) is not None]
+
+
+def _card(snapshot: GpuSnapshot, card: Gpu) -> Text:
+    """Use of one card and who holds it."""
+    sized = sorted(_sized(snapshot, card), key=lambda item: -item[0])
+    used = None if card.memory_used_mib is None else round(card.memory_used_mib * MIB)
+    index = card.index if card.index is not None else card.uuid or card.bus_id or "?"
+    en, zh = f"GPU {index}:", f"GPU {index}："
+    if used is not None:
+        total = "" if card.memory_total_mib is None else f" of {human(round(card.memory_total_mib * MIB))}"
+        total_zh = "" if card.memory_total_mib is None else f"（共 {human(round(card.memory_total_mib * MIB))}）"
+        en, zh = f"{en} {human(used)}{total} in use", f"{zh}已用 {human(used)}{total_zh}"
+    elif is_unified(card):
+        en, zh = f"{en} it shares the host's memory, which `free -m` shows", f"{zh}与主机共用内存，总量见 `free -m`"
+    else:
+        en, zh = f"{en} the dump prints no total use", f"{zh}该输出没有总占用"
+    if sized:
+        listed = ", ".join(f"{row.pid}{f' ({row.name})' if row.name else ''} {human(size)}" for size, row in sized[:3])
+        en, zh = f"{en}; held by process {listed}", f"{zh}；占用者：进程 {listed}"
+        rest = None if used is None else used - sum(size for size, _ in sized)
+        if rest is not None and rest >= UNNAMED:
+            en = f"{en}; {human(rest)} belong to nobody in the list (another container, a killed process, contexts)"
+            zh = f"{zh}；另有 {human(rest)} 不属于列表中的任何进程（其他容器、已被杀的进程或上下文）"
+    return Text(f"{en}.", f"{zh}。")
