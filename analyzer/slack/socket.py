@@ -36,11 +36,11 @@ class Socket:
 
     def open(self) -> None:
         """Connect; what Slack sends is answered from now on. Lost connections are opened again. Raises SlackClientError."""
-        self._handler.connect()
+        self._handler.client.connect()
 
     def close(self) -> None:
         """Take nothing more, and finish what is at work."""
-        self._handler.close()
+        self._handler.client.close()
         self._bot.close()
 
 
@@ -63,11 +63,8 @@ def run(settings: Settings | None = None) -> int:
     except (SlackClientError, OSError) as error:
         if database is not None:
             database.close()
-        said = (
-            f"Slack refuses ({reason(error)}): check the tokens"
-            if isinstance(error, SlackApiError)
-            else f"cannot reach Slack: {reason(error)}"
-        )
+        refused = isinstance(error, SlackApiError)
+        said = f"Slack refuses ({reason(error)}): check the tokens" if refused else f"cannot reach Slack: {reason(error)}"
         print(f"vramledger slack: {said}", file=sys.stderr)
         return FAILED
     print(f"VRAM Ledger answers as @{who.get('user')} in {who.get('team')}", file=sys.stderr, flush=True)

@@ -61,6 +61,13 @@ def create_app(settings: Settings, database: Database) -> FastAPI:
     app.include_router(api.router)
     app.mount("/static", StaticFiles(directory=Path(__file__).parent / "static"))
     app.include_router(site.router)
+    app.state.slack = None
+    if settings.slack_bot_token and settings.slack_signing_secret:
+        from analyzer.slack.app import Bot
+        from analyzer.slack.route import mount
+
+        app.state.slack = Bot(settings, database)
+        mount(app, app.state.slack)
     _describe(app)
     _answer_errors(app)
     return app
@@ -83,6 +90,8 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
             tasks.start_soon(_expire, here)
         yield
         tasks.cancel_scope.cancel()
+    if app.state.slack is not None:
+        await here.store(app.state.slack.close)
     here.database.close()
 
 

@@ -115,7 +115,7 @@ class Guard:
 
     def _too_many(self, request: Request) -> Problem | None:
         path = request.url.path
-        if self._rates is None or path in ("/healthz", "/readyz", "/metrics") or path.startswith("/static/"):
+        if self._rates is None or path in ("/healthz", "/readyz", "/metrics", "/slack/events") or path.startswith("/static/"):
             return None
         kind = "read" if request.method in (*_SAFE, "DELETE") else "upload"
         seconds = self._rates.wait(address(request.scope), kind, time.monotonic())
