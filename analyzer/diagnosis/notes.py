@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from analyzer.diagnosis import words
+from analyzer.engines import engine
 from analyzer.model import Confidence, Finding, Severity, Source, Text
 
 if TYPE_CHECKING:
@@ -65,8 +66,7 @@ def too_strict(case: Case, library: Library, known: words.Known, said: frozenset
 def _found(case: Case) -> Iterator[tuple[str, list[Source]]]:
     view = case.view
     pools = [line for ledger in case.ledgers if (line := ledger.line("kv_cache")) is not None and line.source is not None]
-    if pools and view.engine == "vllm":
-        yield "healthy.kv_preallocation", [line.source for line in pools[:1] if line.source is not None]
+    yield from engine(view.engine).notes(case)
     if len(pools) > 1 and max(line.bytes for line in pools) - min(line.bytes for line in pools) > UNEQUAL_BYTES:
         yield "healthy.unequal_ranks", [line.source for line in pools if line.source is not None]
     concurrency, at, tokens = (view.fact(name) for name in ("concurrency.max", "concurrency.at_tokens", "kv_cache.tokens"))

@@ -1,24 +1,26 @@
 """What each engine does with memory: its identities by version, its flags, and the solver. Pure arithmetic, no input or output.
 
-An engine is a module or folder here with the functions of ``Engine``; ``engine(name)`` finds it, the rest of the product knows no names.
+An engine is a folder here, named after it, whose module ``engine`` has the functions of ``Engine`` (those that it does not know it takes from
+``generic``). ``engine(name)`` finds it by that name; the rest of the product knows no names.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cache
 from importlib import import_module
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Protocol, cast
 
-from analyzer.model import Change, Fix, Ledger, Text, Window
+from analyzer.model import Change, Fix, Ledger, Source, Text, Window
 
 if TYPE_CHECKING:
     from analyzer.engines.case import Case
     from analyzer.engines.computed import Computed
+    from analyzer.engines.refinement import Refinement
     from analyzer.facts.view import View
     from analyzer.model.versions import Range
 
-#: Engine name -> module with its arithmetic.
-MODULES = {"vllm": "analyzer.engines.vllm.engine"}
 GENERIC = "analyzer.engines.generic"
 
 
@@ -49,10 +51,26 @@ class Engine(Protocol):
     def window(self, case: Case, given: Sequence[Fix]) -> Window | None:
         """The feasible window of the cause's main setting; ``given``: the report's fixes, to name what opens an empty one."""
 
+    def refine(self, case: Case) -> Refinement | None:
+        """A truer or finer verdict that several of the engine's lines prove together, or lines that belong to the proof; None: as it is."""
+
+    def notes(self, case: Case) -> Sequence[tuple[str, list[Source]]]:
+        """What is worth explaining about a running server: causes of the family ``healthy`` with their lines."""
+
     def extra_figures(self, case: Case) -> Mapping[str, str | Text]:
         """Further figures for sentences: derived ones, by placeholder name."""
 
 
 def engine(name: str | None) -> Engine:
-    """The arithmetic of the engine ``name``; for one without a module the part that holds for all (the card, PyTorch's sentence)."""
-    return cast("Engine", import_module(MODULES.get(name or "", GENERIC)))
+    """The arithmetic of the engine ``name``; for one without a folder the part that holds for all (the card, PyTorch's sentence)."""
+    return cast("Engine", import_module(_module(name or "")))
+
+
+@cache
+def _module(name: str) -> str:
+    folder = "".join(letter if letter.isalnum() else "_" for letter in name.lower())
+    if not folder.isidentifier():
+        return GENERIC
+    package = f"{__name__}.{folder}"
+    found = find_spec(package)
+    return f"{package}.engine" if found is not None and found.submodule_search_locations is not None else GENERIC

@@ -8,8 +8,9 @@ from analyzer.engines import device
 from analyzer.engines.case import Case
 from analyzer.engines.computed import Computed
 from analyzer.engines.lines import Lines
+from analyzer.engines.refinement import Refinement
 from analyzer.facts.view import View
-from analyzer.model import Change, Fix, FlagChange, Ledger, Text, Window
+from analyzer.model import Change, Fix, FlagChange, Ledger, Source, Text, Window
 from analyzer.model.versions import Range
 
 
@@ -65,3 +66,13 @@ def extra_figures(case: Case) -> Mapping[str, str | Text]:
 def window(case: Case, given: Sequence[Fix]) -> Window | None:
     """Unknown."""
     return None
+
+
+def refine(case: Case) -> Refinement | None:
+    """Nothing beyond what the lines say one by one."""
+    return None
+
+
+def notes(case: Case) -> Sequence[tuple[str, list[Source]]]:
+    """None."""
+    return ()

@@ -26,6 +26,11 @@ class Lines:
         if fact is not None and fact.bytes:
             self._put(name, fact.bytes, Basis.MEASURED, fact.source, formula)
 
+    def amount(self, name: str, size: int, source: Source) -> None:
+        """A line that ``source`` states."""
+        if size:
+            self._put(name, size, Basis.MEASURED, source, None)
+
     def derived(self, name: str, size: int | None, formula: str, source: Source | None = None) -> None:
         """A line that follows from others."""
         if size is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from analyzer.diagnosis.rules import host, memory, network, service, versions
+from analyzer.diagnosis.rules import engines, host, memory, network, service, versions
 from analyzer.diagnosis.verdict import Verdict
 from analyzer.facts.view import View
 
@@ -35,9 +35,6 @@ RULES: tuple[Rule, ...] = (
 
 
 def refine(view: View, verdict: Verdict) -> Verdict:
-    """``verdict`` after the first rule that applies."""
-    for rule in RULES:
-        changed = rule(view, verdict)
-        if changed is not None:
-            return changed
-    return verdict
+    """``verdict`` after the first rule that applies, and after what the engine's own rules say."""
+    found = next((changed for rule in RULES if (changed := rule(view, verdict)) is not None), verdict)
+    return engines.refined_by_engine(view, found)

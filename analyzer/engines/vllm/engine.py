@@ -6,15 +6,29 @@ from collections.abc import Mapping, Sequence
 
 from analyzer.engines.case import Case
 from analyzer.engines.computed import Computed
+from analyzer.engines.generic import refine
+from analyzer.engines.layout import pool_note
 from analyzer.engines.vllm import eras, fixes
 from analyzer.engines.vllm.changes import rewrite, valid, versions, where
 from analyzer.engines.vllm.explain import explain
 from analyzer.engines.vllm.ledger import ledgers
 from analyzer.facts.view import View
-from analyzer.model import Fix, Text, Window
+from analyzer.model import Fix, Source, Text, Window
 from analyzer.model.versions import Range
 
-__all__ = ["compute", "default_utilization", "extra_figures", "ledgers", "possible_versions", "rewrite", "valid", "versions", "window"]
+__all__ = [
+    "compute",
+    "default_utilization",
+    "extra_figures",
+    "ledgers",
+    "notes",
+    "possible_versions",
+    "refine",
+    "rewrite",
+    "valid",
+    "versions",
+    "window",
+]
 
 
 def compute(fix: str, case: Case) -> Computed | None:
@@ -41,3 +55,8 @@ def extra_figures(case: Case) -> Mapping[str, str | Text]:
 def window(case: Case, given: Sequence[Fix]) -> Window | None:
     """The feasible window of the main setting of this cause."""
     return fixes.window(fixes.Plan(case), given)
+
+
+def notes(case: Case) -> Sequence[tuple[str, list[Source]]]:
+    """High memory use without a request is the pool, made at the start."""
+    return pool_note(case)
