@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -17,11 +18,12 @@ from analyzer.facts.observation import Place
 from analyzer.facts.record import Record
 from analyzer.intake.blocks import Block, Blocks
 from analyzer.intake.decode import SNIFF, Decoder
-from analyzer.intake.decompress import Expander, expander
+from analyzer.intake.decompress import Total
 from analyzer.intake.errors import IntakeError
 from analyzer.intake.limits import DEFAULT, Limits
 from analyzer.intake.lines import clean
 from analyzer.intake.redact import Redactor
+from analyzer.intake.unpack import unpacker
 from analyzer.model import InputInfo, Report
 from analyzer.patterns.runner import Runner, runner
 from analyzer.readers import Page, Reading, anchors, read_page
@@ -31,6 +33,11 @@ READ_BYTES = 1 << 20
 #: Most bytes of a dump that is cut by a block's end and read again with the next one.
 OPEN_BYTES = 4 << 20
 
+_NAME_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
+_NAME_LENGTH = 200
+
+#: Takes an input's text, in blocks of whole lines.
+Keep = Callable[[bytes], None]
 #: A path, or a name with an open binary file.
 Input = str | Path | tuple[str, IO[bytes]]
 
@@ -42,15 +49,24 @@ class Analysis:
         """``patterns``: folders of a user's own patterns. Raises LibraryError where one of them is wrong."""
         self._runner: Runner = runner(tuple(patterns), anchors())
         self._limits = limits
+        self._total = Total(limits)
         self._record = Record()
         self._sinks: list[Sink] = []
         self.redactor = Redactor(self._runner.library.redactions)
 
-    def open(self, name: str, keep: Callable[[bytes], None] | None = None) -> Sink:
-        """Begin the next input. ``keep`` is given its text as it was read: UTF-8, whole lines, not redacted.
+    def open(self, name: str, keep: Keep | None = None, keep_member: Callable[[], Keep] | None = None) -> Given:
+        """Begin the next input, which may be compressed or an archive. Raises IntakeError where there are too many.
 
-        Raises IntakeError where there are too many.
+        ``keep`` is given its text as it was read: UTF-8, whole lines, not redacted. Of an archive that is the text of the first
+        member; for each further one ``keep_member`` is asked for another.
         """
+        return Given(name, self._sink(name, keep), self._limits, self._total, partial(self._member, keep_member))
+
+    def _member(self, keep_member: Callable[[], Keep] | None, name: str) -> Sink:
+        """A further member of an archive."""
+        return self._sink(name, keep_member() if keep_member else None)
+
+    def _sink(self, name: str, keep: Keep | None) -> Sink:
         if len(self._sinks) >= self._limits.max_files:
             raise IntakeError("input_too_large", f"more than {self._limits.max_files} files in one analysis; send fewer")
         sink = Sink(name, len(self._sinks), self._runner, self._record, self._limits, self.redactor.clean)
@@ -59,20 +75,81 @@ class Analysis:
         return sink
 
     def report(self) -> Report:
-        """What is known now. Raises IntakeError (empty_input) where nothing but blanks has come."""
+        """What is known now. Raises IntakeError (empty_input) where nothing but blanks has come.
+
+        One that is asked for before the end leaves no trace: the last one is the same without it.
+        """
+        if all(sink.closed for sink in self._sinks):
+            return self._report(self._record, blank=all(sink.blank for sink in self._sinks))
+        record = copy.deepcopy(self._record)
+        with self.redactor.aside():
+            pending = [sink.peek(record) for sink in self._sinks]
+            return self._report(record, blank=all(sink.blank for sink in self._sinks) and not any(pending))
+
+    def _report(self, record: Record, *, blank: bool) -> Report:
         from analyzer.diagnosis.diagnose import diagnose
 
-        record = self._record
-        blank = all(sink.blank for sink in self._sinks)
-        if any(not sink.closed for sink in self._sinks):
-            record = copy.deepcopy(record)
-            pending = [sink.peek(record) for sink in self._sinks]
-            blank = blank and not any(pending)
         if blank:
             names = ", ".join(sink.info.name for sink in self._sinks) or "no input"
             advice = "send the text that the server printed, e.g. `vllm serve … 2>&1 | …`"
             raise IntakeError("empty_input", f"nothing to read in {names}; {advice}")
         return diagnose(record, [sink.info for sink in self._sinks], self._runner.library, self.redactor)
+
+
+class Given:
+    """One input as it is given: bytes of whatever its texts are packed in."""
+
+    def __init__(self, name: str, first: Sink, limits: Limits, total: Total, further: Callable[[str], Sink]) -> None:
+        self.name = name
+        self._first = first
+        self._last = first
+        self._taken = False  # the first sink has its text
+        self._further = further
+        self._limits = limits
+        self._total = total
+        self._sent = 0
+        self._layers = unpacker(self._text, limits, total)
+        first.undecided = lambda: self._layers.undecided
+
+    def feed(self, data: bytes) -> None:
+        """Take the next piece. Raises IntakeError for what cannot be read (packed data damaged or too large, no text)."""
+        self._sent += len(data)
+        self._total.sent += len(data)
+        if not (self._taken and self._last.member):
+            self._first.info.bytes = self._sent
+        if self._sent > self._limits.max_body_bytes:
+            raise IntakeError(
+                "input_too_large",
+                f"{self.name} is larger than {self._limits.max_body_bytes} bytes; "
+                "the head (up to the first requests) and the tail of the log suffice",
+            )
+        self._layers.feed(data)
+
+    def close(self, *, truncated: bool = False) -> None:
+        """The input is over. ``truncated``: it was cut by its sender or by a limit. Raises IntakeError as feed does."""
+        self._layers.close(truncated=truncated)
+        if not self._first.closed:  # an archive without a member that is read
+            self._first.close()
+        if truncated:
+            self._last.info.truncated = True
+
+    def _text(self, member: str | None) -> Sink:
+        """A text inside: the input itself, or a member of it."""
+        if member is not None:
+            member = member_name(member)
+            if self._taken:
+                self._last = self._further(member)
+            self._last.member = True
+            self._last.info.name = member
+            self._last.info.bytes = 0
+        self._taken = True
+        return self._last
+
+
+def member_name(path: str) -> str:
+    """The path of a member in its archive as a name: relative, without steps upwards, its end where it is long."""
+    parts = [part for part in path.replace("\\", "/").split("/") if part not in ("", ".", "..")]
+    return _NAME_CONTROL.sub("", "/".join(parts)).strip()[-_NAME_LENGTH:] or "member"
 
 
 @dataclass(slots=True)
@@ -84,20 +161,21 @@ class _OpenLines:
 
 
 class Sink:
-    """Where the bytes of one input go."""
+    """Where the bytes of one text go."""
 
     def __init__(self, name: str, index: int, library: Runner, record: Record, limits: Limits, redact: Callable[[str], str]) -> None:
         self.info = InputInfo(name)
         self.closed = False
         self.blank = True
-        self.keep: Callable[[bytes], None] | None = None
+        self.member = False  # of an archive: one that is no text spoils nothing
+        self.keep: Keep | None = None
+        self.undecided: Callable[[], bytes] = bytes
+        self._no_text = False
         self._index = index
         self._runner = library
         self._record = record
         self._limits = limits
         self._redact = redact
-        self._head = bytearray()
-        self._expander: Expander | None = None
         self._text_head: bytearray | None = bytearray()
         self._decoder: Decoder | None = None
         self._blocks = Blocks(limits)
@@ -105,38 +183,24 @@ class Sink:
         self._first = True
 
     def feed(self, data: bytes) -> None:
-        """Take the next piece. Raises IntakeError for what cannot be read (compressed data damaged or too large, no text)."""
-        self.info.bytes += len(data)
-        if self.info.bytes > self._limits.max_body_bytes:
-            raise IntakeError(
-                "input_too_large",
-                f"{self.info.name} is larger than {self._limits.max_body_bytes} bytes; "
-                "the head (up to the first requests) and the tail of the log suffice",
-            )
-        if self._expander is None:
-            self._head += data
-            if len(self._head) < 4:
-                return
-            data = bytes(self._head)
-            self._head.clear()
-            self._expander = expander(data, self._limits)
-        for piece in self._expander.feed(data):
-            self._text(piece)
+        """The next bytes of the text. Raises IntakeError where it is none; what is none in an archive is skipped and counted."""
+        if self.member:
+            self.info.bytes += len(data)
+        if self._no_text:
+            self.info.skipped_bytes += len(data)
+            return
+        piece = self._begin_text(data)
+        if piece and self._decoder is not None:
+            self._scan(self._blocks.feed(self._decoder.feed(piece)))
 
     def close(self, *, truncated: bool = False) -> None:
-        """The input is over. ``truncated``: it was cut by its sender or by a limit. Raises IntakeError as feed does."""
-        if self._expander is None:
-            self._expander = expander(bytes(self._head), self._limits)
-            for piece in self._expander.feed(bytes(self._head)):
-                self._text(piece)
-        if truncated:
-            self.info.truncated = True
-        else:
-            self._expander.close()
+        """The text is over."""
+        self.info.truncated = truncated
         self._begin_text(b"", final=True)
         if self._decoder is not None:
             self._scan(self._blocks.feed(self._decoder.close()))
-        self._block(self._blocks.close())
+        if not self._no_text:
+            self._block(self._blocks.close())
         self.closed = True
         self._finish(self._record)
 
@@ -150,20 +214,16 @@ class Sink:
         mine.blank = True
         mine._open = copy.deepcopy(self._open)
         mine.info = copy.deepcopy(self.info)
-        if self._text_head:
+        head = bytes(self._text_head or b"") + self.undecided()
+        if head:
             # Too little has come to be sure of its encoding: it is read as what it looks like so far.
             mine._blocks = Blocks(self._limits)
             with contextlib.suppress(IntakeError):
-                mine._scan(mine._blocks.feed(Decoder(bytes(self._text_head)).feed(bytes(self._text_head))))
+                mine._scan(mine._blocks.feed(Decoder(head).feed(head)))
         mine._block(mine._blocks.rest())
         mine._finish(record)
         self.info.lines, self.info.skipped_bytes = mine.info.lines, mine.info.skipped_bytes
         return not mine.blank
-
-    def _text(self, piece: bytes) -> None:
-        piece = self._begin_text(piece)
-        if piece and self._decoder is not None:
-            self._scan(self._blocks.feed(self._decoder.feed(piece)))
 
     def _begin_text(self, piece: bytes, *, final: bool = False) -> bytes:
         """Hold the first bytes back until they tell the encoding."""
@@ -177,7 +237,11 @@ class Sink:
         try:
             self._decoder = Decoder(head)
         except IntakeError as error:
-            raise IntakeError(error.code, f"{self.info.name}: {error}") from None
+            if not self.member:
+                raise IntakeError(error.code, f"{self.info.name}: {error}") from None
+            self._no_text = True
+            self.info.skipped_bytes += len(head)
+            return b""
         if final and head:
             self._scan(self._blocks.feed(self._decoder.feed(head)))
             return b""
@@ -233,7 +297,8 @@ class Sink:
 
     def _finish(self, record: Record) -> None:
         self.info.lines = self._blocks.total_lines
-        self.info.skipped_bytes = self._blocks.skipped_bytes
+        if not self._no_text:
+            self.info.skipped_bytes = self._blocks.skipped_bytes
         record.end_input(self._index, self.info.lines)
 
 
@@ -262,7 +327,7 @@ def analyze(inputs: Iterable[Input], *, patterns: Sequence[Path] = (), limits: L
     return analysis.report()
 
 
-def _pump(stream: IO[bytes], sink: Sink) -> None:
+def _pump(stream: IO[bytes], sink: Given) -> None:
     """Everything of ``stream`` into ``sink``, through one buffer."""
     readinto = getattr(stream, "readinto", None)
     if readinto is None:

@@ -1,4 +1,7 @@
-"""Compressed bytes → plain ones, bounded. What compressed an input is told by its first bytes, never by its name."""
+"""Compressed bytes → plain ones, bounded. What compressed an input is told by its first bytes, never by its name.
+
+Archives are taken apart in analyzer/intake/archives.py; analyzer/intake/unpack.py puts both together.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ from analyzer.intake.limits import DEFAULT, Limits
 _GZIP = b"\x1f\x8b"
 _ZSTD = b"\x28\xb5\x2f\xfd"
 #: Most bytes that one step may put out, so that a bomb is met by the check and not by the memory.
-_STEP = 1 << 20
+STEP = 1 << 20
 #: zstd's machine expands all it is given at once, four bytes to 128 KiB at most: so many bytes keep a bomb's burst at 16 MiB.
 _ZSTD_SLICE = 512
 
@@ -36,7 +39,7 @@ class Plain:
         return
 
 
-class _Bounded:
+class Bounded:
     """Counts what goes in and comes out, and stops a bomb."""
 
     def __init__(self, what: str, limits: Limits) -> None:
@@ -67,7 +70,7 @@ class _Bounded:
         return IntakeError("malformed_input", f"the {self.what} input is damaged after {self._in} bytes: {reason}")
 
 
-class Deflated(_Bounded):
+class Deflated(Bounded):
     """gzip (several members too) and zlib."""
 
     def __init__(self, what: str, window: int, limits: Limits) -> None:
@@ -84,7 +87,7 @@ class Deflated(_Bounded):
                     return  # padding after the last member, as tape and block tools leave it
                 self._machine = self._make()
             try:
-                piece = self._machine.decompress(data, _STEP)
+                piece = self._machine.decompress(data, STEP)
             except zlib.error as error:
                 raise self._broken(error) from error
             self._fresh = False
@@ -98,7 +101,7 @@ class Deflated(_Bounded):
             raise self._broken("it ends in the middle")
 
 
-class Zstandard(_Bounded):
+class Zstandard(Bounded):
     """zstd, several frames too."""
 
     def __init__(self, limits: Limits) -> None:
@@ -123,11 +126,38 @@ class Zstandard(_Bounded):
                 rest = self._machine.unused_data if self._machine.eof else b""
                 if piece:
                     self._given(len(piece))
-                    yield from (piece[at : at + _STEP] for at in range(0, len(piece), _STEP))
+                    yield from (piece[at : at + STEP] for at in range(0, len(piece), STEP))
 
     def close(self) -> None:
         if not self._machine.eof:
             raise self._broken("it ends in the middle")
+
+
+class Total:
+    """What has come out of everything packed in one analysis, however deep: bounded in all, beside the bound of each step."""
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self.sent = 0  # bytes as they came
+        self.out = 0  # bytes of text that were packed
+
+    def given(self, size: int) -> None:
+        """Count ``size`` more bytes of text. Raises IntakeError where it is too much."""
+        self.out += size
+        limits = self._limits
+        if self.out > limits.max_expanded_bytes:
+            raise IntakeError(
+                "expansion_too_large", f"the inputs expand to more than {limits.max_expanded_bytes} bytes in all; send fewer, or their ends"
+            )
+        if self.out > limits.expansion_grace_bytes and self.out > limits.max_expansion_ratio * max(self.sent, 1):
+            raise IntakeError(
+                "expansion_too_large", f"the inputs expand more than {limits.max_expansion_ratio}-fold in all; send the logs uncompressed"
+            )
+
+
+def is_compressed(head: bytes) -> bool:
+    """Whether an input that begins with ``head`` (four bytes) is compressed."""
+    return head.startswith((_GZIP, _ZSTD))
 
 
 def expander(head: bytes, limits: Limits = DEFAULT) -> Expander:

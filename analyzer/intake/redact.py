@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
+from contextlib import contextmanager
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -91,6 +92,15 @@ class Redactor:
         for found in self._stand_in.finditer(text):
             if found["kind"]:
                 self._last[found["kind"]] = max(self._last.get(found["kind"], 0), int(found["number"]))
+
+    @contextmanager
+    def aside(self) -> Iterator[None]:
+        """What is cleaned within leaves no trace: a stand-in given there is free again afterwards."""
+        numbers, last = self._numbers.copy(), self._last.copy()
+        try:
+            yield
+        finally:
+            self._numbers, self._last = numbers, last
 
     # --- where to look -----------------------------------------------------------------------------------------------------------
 
