@@ -1,0 +1,245 @@
+"""Every computed fix: its number, the cases in which it says nothing, and that what it predicts holds."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from analyzer.model import Fix, FlagChange, Report
+from analyzer.model.units import GIB, MIB
+from tests.engines.vllm.test_ledger import FREE_BELOW, SMI, v0
+from tests.logs import AVAILABLE, FRAMES, TOKENS, TRACEBACK, WEIGHTS, oom, raised, start, told
+
+UTILIZATION, LENGTH = "--gpu-memory-utilization", "--max-model-len"
+
+
+def fixes(report: Report) -> dict[str, tuple[object, Fix]]:
+    """flag -> (value to set, fix) of the root's fixes that change flags."""
+    root = report.root
+    assert root is not None
+    return {change.flag: (change.to, fix) for fix in root.fixes for change in fix.changes if isinstance(change, FlagChange)}
+
+
+def v0_blocks(kv: float, block: int) -> int:
+    return int(kv * GIB // block)
+
+
+def v0_too_small(total: float, share: float, weights: float, *, max_len: int, block: int = 2 * MIB) -> tuple[list[str], float, int]:
+    """(log of a V0 start whose pool does not hold one request, pool in GiB, blocks)."""
+    kv = round(total * share - weights - 0.40 - 1.20, 2)
+    blocks = v0_blocks(kv, block)
+    error = (
+        f"ValueError: The model's max seq len ({max_len}) is larger than the maximum number of tokens that can be stored in KV cache "
+        f"({blocks * 16}). Try increasing `gpu_memory_utilization` or decreasing `max_model_len` when initializing the engine."
+    )
+    counted = f"INFO 08-16 22:31:22 gpu_executor.py:76] # GPU blocks: {blocks}, # CPU blocks: 2048"
+    return [*v0(total, share, weights, 0.40, 1.20, max_len=max_len), counted, *raised(error)], kv, blocks
+
+
+# --- utilization up ------------------------------------------------------------------------------------------------------------------
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    total=st.floats(15, 140).map(lambda size: round(size, 2)),
+    share=st.integers(60, 95),
+    part=st.floats(0.5, 0.93),
+    factor=st.floats(1.02, 2.0),
+    block=st.sampled_from([MIB // 2, MIB, 2 * MIB, 5 * MIB]),
+)
+def test_the_raised_share_is_the_smallest_hundredth_that_holds_a_request(
+    total: float, share: int, part: float, factor: float, block: int
+) -> None:
+    asked = share / 100
+    weights = round((total * asked - 1.6) * part, 2)
+    kv = round(total * asked - weights - 1.6, 2)
+    blocks = v0_blocks(kv, block)
+    assume(blocks >= 64)
+    needed_blocks = math.ceil(blocks * factor)
+    log, kv, blocks = v0_too_small(total, asked, weights, max_len=needed_blocks * 16, block=block)
+    report = told(log)
+    assert report.outcome.cause == "kv_cache.too_small_for_max_len"
+    needed = kv * needed_blocks / blocks
+    smallest = math.ceil(100 * (total * asked - kv + needed) / total - 1e-6) / 100
+    found = fixes(report).get(UTILIZATION)
+    if found is None:
+        assert smallest > 0.94, (smallest, asked)  # nothing is left that could be given
+        return
+    to, fix = found
+    assert isinstance(to, float)
+    assert asked < to <= 0.99
+    pool = fix.predicted.get("kv_cache") if fix.predicted else None
+    assert pool is not None
+    assert pool >= needed * GIB - 16 * MIB
+    assert to == pytest.approx(smallest, abs=0.0101)
+    assert total * (to - 0.01) - (total * asked - kv) < needed + 0.01  # a hundredth less would not do
+
+
+def test_a_share_that_cannot_be_raised_enough_is_not_advised() -> None:
+    log, _, blocks = v0_too_small(23.67, 0.95, 18.0, max_len=60000)
+    assert blocks * 16 < 60000
+    assert UTILIZATION not in fixes(told(log))
+
+
+# --- utilization down ----------------------------------------------------------------------------------------------------------------
+
+
+def graphs_failed(
+    total: float, share: float, weights: float, max_len: int, *, tried: str = "20.00 MiB", block: int = 2 * MIB
+) -> tuple[Report, float]:
+    """(report on a V0 start that had no room for its graphs, pool in GiB)."""
+    kv = round(total * share - weights - 0.40 - 1.20, 2)
+    counted = f"INFO 08-16 22:31:22 gpu_executor.py:76] # GPU blocks: {v0_blocks(kv, block)}, # CPU blocks: 2048"
+    own = total - 0.10
+    sentence = oom(tried, "13.56 MiB", total=f"{total:.2f} GiB", own=f"{own:.2f} GiB", allocated=f"{own - 1:.2f} GiB", unused="200.00 MiB")
+    return told([*v0(total, share, weights, 0.40, 1.20, max_len=max_len), counted, *raised(sentence, "graph_capture")]), kv
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    total=st.floats(15, 140).map(lambda size: round(size, 2)),
+    share=st.integers(70, 99),
+    part=st.floats(0.3, 0.95),
+    length=st.floats(0.05, 1.0),
+)
+def test_the_lowered_share_still_holds_a_request(total: float, share: int, part: float, length: float) -> None:
+    asked = share / 100
+    weights = round((total * asked - 1.6) * part, 2)
+    kv = total * asked - weights - 1.6
+    max_len = max(int(v0_blocks(kv, 2 * MIB) * length) * 16, 16)
+    report, kv = graphs_failed(total, asked, weights, max_len)
+    assert report.outcome.cause == "cuda_oom.graph_capture"
+    found = fixes(report).get(UTILIZATION)
+    if found is None:
+        return
+    to, fix = found
+    assert isinstance(to, float)
+    assert 0 < to < asked
+    assert to == pytest.approx(round(to, 2))
+    assert fix.predicted is not None
+    pool = fix.predicted.get("kv_cache")
+    assert pool is not None
+    needed = kv * GIB * math.ceil(max_len / 16) / v0_blocks(kv, 2 * MIB)
+    assert pool >= needed - 16 * MIB
+
+
+def test_it_is_lowered_where_there_is_room_to() -> None:
+    report, _ = graphs_failed(15.77, 0.95, 7.51, 4096)
+    to, fix = fixes(report)[UTILIZATION]
+    assert to == 0.90
+    assert fix.verified
+    assert fix.predicted is not None
+    assert fix.predicted.get("budget") == pytest.approx(0.9 * 15.77 * GIB, rel=1e-6)
+
+
+def test_it_is_not_lowered_below_what_one_request_needs() -> None:
+    kv = round(15.77 * 0.95 - 7.51 - 1.6, 2)
+    report, _ = graphs_failed(15.77, 0.95, 7.51, v0_blocks(kv, 2 * MIB) * 16)
+    assert UTILIZATION not in fixes(report)
+    # What else would help is still said.
+    assert "--enforce-eager" in fixes(report)
+
+
+# --- what is free --------------------------------------------------------------------------------------------------------------------
+
+
+def refused(free: str, total: str, share: str) -> Report:
+    budget = f"{float(total) * float(share):.2f}"
+    error = FREE_BELOW.replace("20.00/79.19", f"{free}/{total}").replace("(0.9, 71.27 GiB)", f"({share}, {budget} GiB)")
+    return told([*start("0.14.0"), *raised(error)])
+
+
+@pytest.mark.parametrize(
+    ("free", "total", "share", "to"),
+    [("68.26", "79.12", "0.97", 0.86), ("70.00", "79.19", "0.9", 0.88), ("20.00", "79.19", "0.9", None), ("1.42", "15.77", "0.9", None)],
+)
+def test_a_refused_start_is_told_what_is_free(free: str, total: str, share: str, to: float | None) -> None:
+    """Rounded down, so that it fits; where too little is free the holder has to go instead."""
+    found = fixes(refused(free, total, share)).get(UTILIZATION)
+    assert (found[0] if found else None) == to
+    if to is not None:
+        assert to * float(total) <= float(free) < (to + 0.01) * float(total)
+
+
+def test_the_process_that_holds_the_memory_is_named() -> None:
+    root = told([*start("0.14.0"), *raised(FREE_BELOW)], SMI).root
+    assert root is not None
+    assert any("4711" in fix.title.en and "59.18 GiB" in fix.title.en for fix in root.fixes), [fix.title.en for fix in root.fixes]
+
+
+# --- length --------------------------------------------------------------------------------------------------------------------------
+
+
+def v1_too_small(version: str, needed: str, available: str, *, max_len: int = 131072, estimate: int | None = None) -> Report:
+    said = f"Based on the available memory, the estimated maximum model length is {estimate}. " if estimate else ""
+    error = (
+        f"ValueError: To serve at least one request with the models's max seq len ({max_len}), ({needed} GiB KV cache is needed, which is "
+        f"larger than the available KV cache memory ({available} GiB). {said}Try increasing `gpu_memory_utilization` or decreasing "
+        "`max_model_len` when initializing the engine."
+    )
+    return told([*start(version), WEIGHTS.format(weights="14.99"), AVAILABLE.format(kv=available), *raised(error, "kv_init")])
+
+
+def test_the_engines_own_estimate_is_taken() -> None:
+    to, fix = fixes(v1_too_small("0.13.0", "20.00", "10.02", estimate=65648))[LENGTH]
+    assert to == 65648
+    assert fix.verified
+
+
+def test_without_an_estimate_it_is_in_proportion() -> None:
+    to, fix = fixes(v1_too_small("0.8.3", "2.00", "0.50", max_len=16384))[LENGTH]
+    assert to == 4096
+    assert not fix.verified  # plain attention is assumed
+
+
+def test_v0s_tokens_are_the_length() -> None:
+    log, _, blocks = v0_too_small(23.67, 0.90, 18.0, max_len=60000)
+    assert fixes(told(log))[LENGTH][0] == blocks * 16
+
+
+def test_without_a_pool_no_length_fits() -> None:
+    error = "ValueError: No available memory for the cache blocks. Try increasing `gpu_memory_utilization` when initializing the engine."
+    report = told([*start("0.12.0"), WEIGHTS.format(weights="70.00"), *raised(error, "kv_init")])
+    assert report.outcome.cause == "kv_cache.no_memory_left"
+    assert LENGTH not in fixes(report)
+
+
+@pytest.mark.parametrize(("available", "holds"), [("12.00", True), ("8.00", False)])
+def test_fp8_only_where_twice_the_tokens_are_enough(available: str, holds: bool) -> None:
+    estimate = int(131072 * float(available) / 20) // 16 * 16
+    assert ("--kv-cache-dtype" in fixes(v1_too_small("0.13.0", "20.00", available, estimate=estimate))) is holds
+
+
+# --- the rest ------------------------------------------------------------------------------------------------------------------------
+
+
+def test_fixes_that_belong_to_one_place_are_said_only_there() -> None:
+    """DeepGEMM's warm-up and FlashInfer's sampler are blamed only where they stand in the traceback."""
+    lines = [*start("0.11.0"), WEIGHTS.format(weights="14.99"), AVAILABLE.format(kv="50.00"), TOKENS.format(tokens="100,000")]
+    plain = told([*lines, *raised(oom(), "dry_run")])
+    gemm = '  File "/usr/lib/python3.12/site-packages/vllm/model_executor/warmup/deep_gemm_warmup.py", line 100, in deep_gemm_warmup'
+    warm = told([*lines, TRACEBACK, FRAMES["dry_run"], gemm, oom()])
+
+    def variables(report: Report) -> set[str]:
+        root = report.root
+        assert root is not None
+        return {getattr(change, "env", "") for fix in root.fixes for change in fix.changes}
+
+    assert "VLLM_DEEP_GEMM_WARMUP" not in variables(plain)
+    assert "VLLM_DEEP_GEMM_WARMUP" in variables(warm)
+
+
+def test_chunked_prefill_is_v0s() -> None:
+    log, _, _ = v0_too_small(23.67, 0.90, 18.0, max_len=29000)
+    assert "--enable-chunked-prefill" in fixes(told(log))
+    assert "--enable-chunked-prefill" not in fixes(v1_too_small("0.13.0", "20.00", "10.02", estimate=65648))
+
+
+def test_a_spread_over_more_gpus_divides_the_weights() -> None:
+    report = told([*start("0.11.0"), WEIGHTS.format(weights="60.00"), *raised(oom(), "profiling")])
+    to, _ = fixes(report)["--tensor-parallel-size"]
+    assert to == 2
+    assert 60 / 2 < 0.8 * 79.19
