@@ -5,15 +5,14 @@ from __future__ import annotations
 import re
 
 from analyzer.intake.lines import parse
-from analyzer.model import Finding, GpuSnapshot, Ledger, Report, Severity
+from analyzer.model import Finding, Ledger, Report, Severity
 from analyzer.model.units import gib
 from analyzer.report import common, messages
+from analyzer.report.gpus import Table, over_time, tables
 from analyzer.report.layout import cut, safe
 from analyzer.report.messages import N_, Translate, translator
 
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~])")
-#: Dumps shown in the table of memory over time; more are thinned evenly.
-_MOMENTS = 24
 
 
 def markdown(report: Report, language: str, *, url: str | None = None) -> str:
@@ -32,7 +31,9 @@ def markdown(report: Report, language: str, *, url: str | None = None) -> str:
     if steps:
         parts.append(plain(f"{_(N_('Start-up:'))} {' · '.join(steps)}"))
     parts += [_ledger(ledger, alike, report, _) for ledger, alike in common.shown_ledgers(report)]
-    parts += _memory_over_time(report.gpu_snapshots, _)
+    parts += [_table(table) for table in tables(report, _)]
+    course = over_time(report.gpu_snapshots, _)
+    parts += [_table(course)] if course is not None else []
     if root is not None:
         parts += _fixes(root, report, language, _)
         if root.not_this:
@@ -79,32 +80,11 @@ def _ledger(ledger: Ledger, alike: list[int], report: Report, _: Translate) -> s
     return "\n".join(rows)
 
 
-def _memory_over_time(snapshots: list[GpuSnapshot], _: Translate) -> list[str]:
-    """Used memory of every card at every dump, where there are several."""
-    if len(snapshots) < 2:
-        return []
-    cards = sorted({gpu.index for snapshot in snapshots for gpu in snapshot.gpus if isinstance(gpu.index, int)})
-    step = max(1, -(-len(snapshots) // _MOMENTS))
-    shown = [*snapshots[:-1:step], snapshots[-1]]
-    rows = [
-        "### " + _(N_("Memory over time (MiB used)")),
-        "| " + _(N_("time")) + " | " + " | ".join(f"GPU {index}" for index in cards) + " |",
-        "|---|" + "---:|" * len(cards),
-    ]
-    for snapshot in shown:
-        used: dict[int | str | None, float | None] = {gpu.index: gpu.memory_used_mib for gpu in snapshot.gpus if isinstance(gpu.index, int)}
-        for process in snapshot.processes:
-            if used.get(process.gpu) is None and process.used_mib is not None:
-                used[process.gpu] = (used.get(process.gpu) or 0) + process.used_mib
-        cells = ["" if used.get(index) is None else f"{used[index]:.0f}" for index in cards]
-        moment = snapshot.time or _place(snapshot)
-        rows.append(f"| {plain(moment)} | " + " | ".join(cells) + " |")
-    return ["\n".join(rows)]
-
-
-def _place(snapshot: GpuSnapshot) -> str:
-    """Where a dump without a time stands."""
-    return f"{snapshot.source.input}:{snapshot.source.line}"
+def _table(table: Table) -> str:
+    """A table whose cells may hold anything."""
+    rule = "|" + "---|" * (len(table.columns) - table.numbers) + "---:|" * table.numbers
+    head = "| " + " | ".join(plain(name) for name in table.columns) + " |"
+    return "\n".join([f"### {table.title}", head, rule, *("| " + " | ".join(plain(cell) for cell in row) + " |" for row in table.rows)])
 
 
 def _fixes(root: Finding, report: Report, language: str, _: Translate) -> list[str]:

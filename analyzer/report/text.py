@@ -7,6 +7,7 @@ from analyzer.model import Finding, Ledger, Report, Severity, State
 from analyzer.model.ledger import Basis, LedgerLine
 from analyzer.model.units import gib, human
 from analyzer.report import common, messages
+from analyzer.report.gpus import tables
 from analyzer.report.layout import Paint, bar, cut, pad, safe, width, wrap
 from analyzer.report.messages import N_, Translate, translator
 
@@ -45,6 +46,7 @@ class _Text:
         self._head()
         for ledger, alike in common.shown_ledgers(self.report):
             self._ledger(ledger, alike)
+        self._dump()
         root = self.report.root
         if root is not None:
             self._explanation(root)
@@ -102,6 +104,21 @@ class _Text:
         if alike:
             others = ", ".join(str(index) for index in alike if index >= 0)
             self._add("  " + _(N_("GPU {indices}: the same within 0.05 GiB")).format(indices=others))
+
+    def _dump(self) -> None:
+        """The cards and processes of a dump that came alone."""
+        for table in tables(self.report, self._):
+            self._title(table.title)
+            cells = [tuple(safe(cell) for cell in row) for row in (table.columns, *table.rows)]
+            widths = [max(width(row[place]) for row in cells) for place in range(len(table.columns))]
+            first_number = len(widths) - table.numbers
+            kept = [place for place in range(len(widths)) if place < 2 or any(row[place] for row in cells[1:])]
+            for row in cells:
+                parts = []
+                for place in kept:
+                    gap = " " * (widths[place] - width(row[place]))
+                    parts.append(gap + row[place] if place >= first_number else row[place] + gap)
+                self._add(cut("  " + "  ".join(parts).rstrip(), self.columns))
 
     def _line(self, line: LedgerLine, scale: int) -> str:
         indent = "    " if line.name in _INSIDE else "  "
