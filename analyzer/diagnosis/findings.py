@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from analyzer.diagnosis import order, proof, words
+from analyzer.diagnosis.have import have
 from analyzer.diagnosis.notes import notes, too_strict
 from analyzer.diagnosis.verdict import Verdict, severity
 from analyzer.engines import engine
@@ -94,6 +95,8 @@ def other_findings(case: Case, verdict: Verdict, library: Library) -> list[Findi
         cause_id = order.refined(event, library.causes)
         if cause_id is None or cause_id in found or f"{verdict.cause}.".startswith(f"{cause_id}."):
             continue  # the root itself, or a rank that names it more coarsely
+        if cause_id == verdict.follows and event is verdict.event and cause_id.partition(".")[0] == (verdict.cause or "").partition(".")[0]:
+            continue  # the same line, by the name that a rule replaced
         cause = library.causes[cause_id]
         grave = severity(event, cause_id, library.causes)
         if order.recovered(event, view.attempt) and grave is Severity.ERROR:
@@ -128,12 +131,21 @@ def _consequence_of(cause: str, verdict: Verdict, library: Library, grave: Sever
     return None
 
 
+#: Figures of which the smallest is the one to speak of.
+LEAST = ("disk.free", "shm.free", "file.size")
+
+
 def figures(case: Case) -> dict[str, str | Text]:
     """Everything that a sentence may fill in: facts of the inputs, those of the failing line last, and what the engine derives."""
     view = case.view
     rank = case.rank
     own = [fact for fact in view.facts if rank is None or fact.rank in (None, rank)]
     known: dict[str, str | Text] = {**words.figures([*view.documents, *own, *case.figures])}
+    for name in LEAST:  # of several disks or files the one that is short
+        facts = [fact for fact in [*view.documents, *view.facts] if fact.name == name and fact.bytes is not None]
+        if facts:
+            known |= words.figures([min(facts, key=lambda fact: fact.bytes or 0)])
+    known |= proof.named(view)
     if case.event is not None:
         known |= {f"group_{name}": value for name, value in case.event.groups.items()}
     return known | dict(engine(view.engine).extra_figures(case))
@@ -290,7 +302,9 @@ def _have(need: str, view: View) -> bool:
         return any(snapshot.links for snapshot in view.snapshots)
     if need == "launch_command":
         return view.command is not None
-    return need == "model_config" and view.model is not None
+    if need == "model_config":
+        return view.model is not None
+    return have(need, view)
 
 
 def _open_needs(view: View, library: Library, *, failed: bool) -> tuple[str, ...]:

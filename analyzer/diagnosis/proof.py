@@ -29,6 +29,20 @@ def signs(view: View, verdict: Verdict, library: Library) -> list[Source]:
     return found
 
 
+#: Signs whose groups a sentence may name: nothing personal.
+NAMED = (("linux.socket_owner", "pid"), ("linux.socket_owner", "port"))
+
+
+def named(view: View) -> dict[str, str]:
+    """What signs say, by placeholder: the pattern's id and the group."""
+    found: dict[str, str] = {}
+    for name, group in NAMED:
+        sign = view.attempt.signs.get(name)
+        if sign is not None and sign.values(group):
+            found[f"{name.replace('.', '_')}_{group}"] = sign.values(group)[0]
+    return found
+
+
 def figures(view: View, verdict: Verdict) -> list[Source]:
     """The lines with the figures of the family, smallest first: the file that is too short, the GPUs that Ray counts."""
     names = FIGURES.get((verdict.cause or "").split(".")[0], ())

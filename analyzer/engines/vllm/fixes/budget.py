@@ -21,6 +21,8 @@ LEAST_SHARE = 0.6
 #: highest share at which they commonly fit (vllm-memory-model.md, section 4).
 STEP_DOWN, OUTSIDE_CEILING = 0.05, 0.92
 HUNDREDTH = 0.01
+#: No card is given away whole: the driver and the process's own context lie outside every budget.
+HIGHEST = 0.99
 #: Where CPU and GPU share one memory, system and page cache live in it too: 0.6 to 0.7 is usual (claims.md; patterns/advice).
 SHARED = 0.6
 #: Bytes of the largest card there is (288 GB): more than what its rest holds is beyond any utilization.
@@ -35,7 +37,7 @@ def raise_utilization(plan: Plan) -> Computed | None:
         return None
     window = feasible(plan, total, budget, pool, needed)
     to = round(window.low, 2) if window is not None else inverse.utilization_needed(total, budget, pool, needed)
-    if to <= plan.utilization or to > (window.high if window is not None else 0.99):
+    if to <= plan.utilization or to > min(HIGHEST, window.high if window is not None else HIGHEST):
         return None
     predicted = plan.with_budget(to)
     if not plan.fits(predicted):
@@ -312,6 +314,12 @@ def cap_kv_blocks(plan: Plan) -> Computed | None:
     return Computed((FlagChange("--num-gpu-blocks-override", None, to),), values, verified=False)
 
 
+def _mxfp4(plan: Plan) -> bool:
+    """Whether the weights are MXFP4: by the setting, or the model that comes so."""
+    named = f"{plan.setting('--quantization')} {plan.setting('--model')}".lower()
+    return "mxfp4" in named or "gpt-oss" in named
+
+
 def upgrade_to(plan: Plan) -> Computed | None:
     """The release from which the behaviour behind this cause is another one (vllm-memory-model.md, sections 2 and 7)."""
     cause = plan.case.cause or ""
@@ -320,6 +328,10 @@ def upgrade_to(plan: Plan) -> Computed | None:
         version = "0.9.1"  # V1-c: others cancel out, and the start check names what is free
     elif cause == "engine.version_bug.sleep_mode_kv_overestimate":
         version = "0.27.0"  # consumption is measured by free memory
+    elif cause == "engine.version_bug.inductor_strides_torch26":
+        version = "0.9.0"  # built on torch 2.7
+    elif cause == "cuda_oom.fragmentation" and plan.case.stage != "serving" and _mxfp4(plan):
+        version = "0.21.0"  # keeps the allocator from splitting blocks while MXFP4 weights are converted
     if version is None:
         return None
     action = Action(Text(f"upgrade vLLM to {version} or later", f"把 vLLM 升级到 {version} 或更高版本"))

@@ -148,6 +148,10 @@ def lower_max_num_batched_tokens(plan: Plan) -> Computed | None:
     if before is None or before <= 1024:
         return None
     to = max(_power_of_two(int(before) // 2), 1024)
+    short = plan.shortfall if plan.case.cause == "cuda_oom.serving.prompt_logprobs" else None
+    if short is not None and 0 < short.free < short.tried:
+        # The buffer is tokens × vocabulary: what is free bounds the tokens in proportion.
+        to = max(_power_of_two(int(before * short.free / short.tried)), 256)
     if to >= before:
         return None
     return Computed((FlagChange(TOKENS, plan.whole(TOKENS), to),), {"before": str(int(before)), "to": str(to)}, verified=False)

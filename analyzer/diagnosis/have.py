@@ -1,0 +1,66 @@
+"""What an input settles need not be asked for: by the name of a need, whether the inputs hold it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from analyzer.diagnosis.kernel import is_kernel
+from analyzer.facts.view import View
+
+
+def _facts(*prefixes: str) -> Callable[[View], bool]:
+    """Whether a document or the log states a figure of these names."""
+    return lambda view: any(fact.name.startswith(prefixes) for fact in [*view.documents, *view.facts])
+
+
+def _signs(*names: str) -> Callable[[View], bool]:
+    """Whether one of these signs was seen."""
+    return lambda view: any(name in view.attempt.signs for name in names)
+
+
+def _kernel(prefix: str) -> Callable[[View], bool]:
+    """Whether the kernel log is there, with a line of this kind."""
+    return lambda view: any(is_kernel(event) and event.pattern.id.startswith(prefix) for event in view.attempt.all_events())
+
+
+def _busy(view: View) -> bool:
+    """Whether a dump shows the load of a card."""
+    return any(gpu.utilization_percent is not None for snapshot in view.snapshots for gpu in snapshot.gpus)
+
+
+def _engine_log(view: View) -> bool:
+    return bool(view.attempt.processes or view.attempt.stages or view.attempt.last_statistics)
+
+
+#: Need -> whether the inputs hold what it asks for. What is not listed is always asked for.
+HAVE: dict[str, Callable[[View], bool]] = {
+    "df_all": _facts("disk."),
+    "df_shm": _facts("shm.total", "shm.free"),
+    "host_memory": _facts("host.total"),
+    "host_memory_now": _facts("host.available", "host.limit_used"),
+    "container_memory_series": _facts("host.limit_used", "host.used"),
+    "shard_sizes": _facts("file.size"),
+    "ray_status": _facts("ray.gpus_total"),
+    "exit_code_and_oomkilled": _facts("process.exit_code"),
+    "describe_pod": lambda view: any(reading.kind == "k8s" for reading in view.readings),
+    "statistics_lines": lambda view: view.attempt.last_statistics is not None,
+    "port_owner": _signs("linux.socket_owner"),
+    "iommu_and_acs": _signs("linux.iommu.translated", "linux.iommu.passthrough", "linux.acs.redirect"),
+    "nvidia_smi_while_hanging": _busy,
+    "preload_and_smi": lambda view: _signs("linux.vgpu_interposer")(view) and _busy(view),
+    "nccl_debug_log": _signs("nccl.init_complete", "nccl.init_start", "nccl.connected", "nccl.channel_p2p", "nccl.nvls_available"),
+    "xid_lines": _kernel("nvidia."),
+    "kernel_oom_lines": _kernel("linux.oom"),
+    "dmesg_oom": _kernel("linux.oom"),
+    "engine_log_same_time": _engine_log,
+    "versions_of_stack": lambda view: _signs("python.sign.torch_version")(view) and view.version is not None,
+    "driver_version": lambda view: any(snapshot.driver for snapshot in view.snapshots),
+    "nvidia_smi_processes": lambda view: any(snapshot.process_table for snapshot in view.snapshots),
+    "parent_pids": lambda view: any(row.parent is not None for reading in view.readings for row in reading.processes),
+}
+
+
+def have(need: str, view: View) -> bool:
+    """Whether the inputs hold what ``need`` asks for."""
+    answered = HAVE.get(need)
+    return answered is not None and answered(view)
