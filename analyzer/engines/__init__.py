@@ -1,7 +1,7 @@
 """What each engine does with memory: its identities by version, its flags, and the solver. Pure arithmetic, no input or output.
 
-An engine is a folder here, named after it, whose module ``engine`` has the functions of ``Engine`` (those that it does not know it takes from
-``generic``). ``engine(name)`` finds it by that name; the rest of the product knows no names.
+An engine is a folder here, named after it, whose module ``engine`` has the functions of ``Engine`` (those that it does not know it takes
+from ``generic``). ``engine(name)`` finds it by that name; the rest of the product knows no names.
 """
 
 from __future__ import annotations
@@ -72,5 +72,5 @@ def _module(name: str) -> str:
     if not folder.isidentifier():
         return GENERIC
     package = f"{__name__}.{folder}"
-    found = find_spec(package)
-    return f"{package}.engine" if found is not None and found.submodule_search_locations is not None else GENERIC
+    known = find_spec(package) is not None and find_spec(f"{package}.engine") is not None
+    return f"{package}.engine" if known else GENERIC

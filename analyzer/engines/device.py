@@ -96,6 +96,12 @@ def sentence_events(case: Case) -> list[tuple[int | None, int | None, Event]]:
     return [(rank, gpu, event) for (rank, gpu), event in found.items()]
 
 
+def sentence_units(case: Case) -> list[tuple[int | None, int | None, Event | None]]:
+    """The same; where there is no sentence, GPU 0 without one: for engines whose lines name no device."""
+    found: list[tuple[int | None, int | None, Event | None]] = [*sentence_events(case)]
+    return found or [(0, 0, None)]
+
+
 # --- dumps -------------------------------------------------------------------------------------------------------------------------
 
 

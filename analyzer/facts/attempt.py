@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
+from copy import copy
 from dataclasses import dataclass, field
 
 from analyzer.facts.engine import leading
@@ -84,6 +85,7 @@ class Attempt:
     progress: dict[tuple[str, int | None], tuple[int, int]] = field(default_factory=dict)  # process -> (latest stage, its reading order)
     processes: dict[str, Process] = field(default_factory=dict)
     markers: set[tuple[int, str]] = field(default_factory=set)
+    marker_places: dict[int, Place] = field(default_factory=dict)  # level -> its first line
     ready: Place | None = None
     ready_order: int | None = None
     shutdown: Place | None = None
@@ -183,6 +185,24 @@ class Attempt:
         if len(frames) >= FRAMES:
             del frames[0]
         frames.append((frame, place))
+
+    def inherit(self, former: Attempt, until: Place | None) -> None:
+        """Take over what the server said of itself before the load ``former`` began at ``until``: version, devices, settings."""
+
+        def before(place: Place) -> bool:
+            return until is None or (place.input, place.line) < (until.input, until.line)
+
+        self.facts = {key: copy(kept) for key, kept in former.facts.items() if before(kept.last.place)}
+        for name, *_ in self.facts:
+            self.scopes[name] = self.scopes.get(name, 0) + 1
+        self.settings = {name: seen for name, seen in former.settings.items() if before(seen.place)}
+        self.environment = dict(former.environment)
+        self.engines = {name: 1 for name in former.engines if name == former.engine}
+        self.versions, self.version_conflict = former.versions, former.version_conflict
+        for level, place in former.marker_places.items():
+            if before(place):
+                self.markers |= {(known, name) for known, name in former.markers if known == level}
+                self.marker_places[level] = place
 
     def begin_traceback(self, process: Process | None) -> None:
         """A new traceback begins in ``process``."""

@@ -1,4 +1,4 @@
-"""Which engine wrote an attempt's lines. A paste can hold the logs of two, and one engine prints lines of another that it runs or is made of."""
+"""Which engine wrote an attempt's lines. A paste can hold the logs of two, and an engine prints lines of another that it runs."""
 
 from __future__ import annotations
 
@@ -6,12 +6,14 @@ from collections.abc import Mapping
 
 #: Engines that start another one and let its lines through: the inner one's name -> the outer one's.
 RUN_BY = {"llama.cpp": frozenset({"ollama"})}
+#: Engines whose server loads one model after the other: what it says of itself once holds for every load.
+MANY_LOADS = frozenset({"ollama"})
 #: A library that other engines are made of: it is the engine only where no other one shows.
 LIBRARIES = frozenset({"transformers"})
 
 
 def leading(counts: Mapping[str, int]) -> str | None:
-    """The engine that ``counts`` (engine -> its recognised lines) speaks for: an outer one before its inner one, else the one with most lines."""
+    """The engine that ``counts`` (engine -> its recognised lines) speaks for: an outer one before its inner one, else the most lines."""
     names = [name for name in counts if name not in LIBRARIES] or list(counts)
     outer = [name for name in names if not RUN_BY.get(name, frozenset()) & counts.keys()]
     return max(outer, key=lambda name: counts[name], default=None)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from analyzer.facts.attempt import Attempt, SettingSeen, process_key
-from analyzer.facts.engine import foreign
+from analyzer.facts.engine import MANY_LOADS, foreign
 from analyzer.facts.observation import Event, Observation, Place, excerpt
 from analyzer.facts.oom import own_process
 from analyzer.intake.lines import Line
@@ -72,7 +72,7 @@ class Record:
         So does one of another engine, and one of another input after lines of a run whose beginning is not there.
         """
         name = line.process.name if line.process else ""
-        elsewhere = bool(self.attempts) and self.attempts[-1].last_input != place.input
+        elsewhere = bool(self.attempts) and self.attempts[-1].input != place.input
         current = self.attempt(place)
         if _far(current) and (foreign(current.engine, engine) or (elsewhere and not current.markers)):
             current = self._open(place)
@@ -80,8 +80,12 @@ class Record:
         after_end = bool(current.markers) and level <= min(known for known, _ in current.markers) and _ended(current)
         leads = bool(current.markers) and level < min(known for known, _ in current.markers) and level == 0
         if repeated or after_end or leads:
+            former = current
             current = self._open(place)
+            if former.engine in MANY_LOADS and any(known < level for known, _ in former.markers):
+                current.inherit(former, former.marker_places.get(level))
         current.markers.add((level, name))
+        current.marker_places.setdefault(level, place)
         return current
 
     # --- hits --------------------------------------------------------------------------------------------------------------------

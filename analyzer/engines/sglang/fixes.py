@@ -233,7 +233,8 @@ def window(case: Case) -> Window | None:
 
 
 def _pool_words(known: Figures, share: float, pool: int | None) -> Text:
-    assert known.free0 is not None and known.after is not None and pool is not None
+    if known.free0 is None or known.after is None or pool is None:
+        return Text("", "")
     sizes = f"{human(known.after)} − {human(known.free0)} × (1 − {share:g}) = {human(pool)}"
     return Text(f"The pool is then {sizes}.", f"此时池为 {sizes}。")
 

@@ -1,6 +1,7 @@
 """SGLang's ledger, from the free memory it prints at every stage (engines.md, section 1).
 
-``device.free_at_start = weights + draft_weights + kv_cache + state_cache + cuda_graphs + free + unaccounted``; the card's size is not printed.
+``device.free_at_start = weights + draft_weights + kv_cache + state_cache + cuda_graphs + free + unaccounted``; the card's size is not
+printed.
 What lies between two printed figures and has no line of its own (attention workspaces, tables of the pool) is unaccounted.
 """
 
@@ -10,14 +11,19 @@ from analyzer.engines import device
 from analyzer.engines.case import Case
 from analyzer.engines.lines import Lines, spell
 from analyzer.engines.parts import add_sum, of_rank
+from analyzer.facts.observation import Event
 from analyzer.facts.view import View
 from analyzer.model import Fact, Ledger, Source
 from analyzer.model.units import GIB, number
 
 #: Facts that one rank states about its own GPU.
-RANK_FACTS = frozenset({"device.free_at_start", "device.free_after_weights", "device.free_after_kv_cache", "weights", "kv_cache.k", "kv_cache"})
+RANK_FACTS = frozenset(
+    {"device.free_at_start", "device.free_after_weights", "device.free_after_kv_cache", "weights", "kv_cache.k", "kv_cache"}
+)
 #: What is free, in the order of the start; the latest is the ledger's moment.
-FREE = frozenset({"device.free_at_start", "device.free_after_weights", "device.free_after_kv_cache", "device.free_before_graphs", "device.free"})
+FREE = frozenset(
+    {"device.free_at_start", "device.free_after_weights", "device.free_after_kv_cache", "device.free_before_graphs", "device.free"}
+)
 #: Sum of the parts and what is left may differ by the rounding of a dozen figures of two decimals.
 ROUNDING_BYTES = GIB // 50
 
@@ -26,7 +32,7 @@ def ledgers(case: Case) -> list[Ledger]:
     """One ledger for each rank that prints figures of its own, or that an out-of-memory sentence is about."""
     view = case.view
     ranks: set[int] = {fact.rank or 0 for fact in view.facts if fact.name in RANK_FACTS}
-    sentences = {}
+    sentences: dict[int, Event] = {}
     for rank, gpu, event in device.sentence_events(case):
         place = gpu if gpu is not None else rank
         if place is not None:
