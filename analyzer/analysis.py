@@ -69,7 +69,7 @@ class Analysis:
     def _sink(self, name: str, keep: Keep | None) -> Sink:
         if len(self._sinks) >= self._limits.max_files:
             raise IntakeError("input_too_large", f"more than {self._limits.max_files} files in one analysis; send fewer")
-        sink = Sink(name, len(self._sinks), self._runner, self._record, self._limits, self.redactor.clean)
+        sink = Sink(_plain(name), len(self._sinks), self._runner, self._record, self._limits, self.redactor.clean)
         sink.keep = keep
         self._sinks.append(sink)
         return sink
@@ -150,6 +150,11 @@ def member_name(path: str) -> str:
     """The path of a member in its archive as a name: relative, without steps upwards, its end where it is long."""
     parts = [part for part in path.replace("\\", "/").split("/") if part not in ("", ".", "..")]
     return _NAME_CONTROL.sub("", "/".join(parts)).strip()[-_NAME_LENGTH:] or "member"
+
+
+def _plain(name: str) -> str:
+    """A file's name as it may be shown anywhere: nothing in it steers a terminal or turns the text around."""
+    return "".join(char if char.isprintable() else " " for char in clean(name)) or "input"
 
 
 @dataclass(slots=True)

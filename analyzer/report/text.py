@@ -95,7 +95,7 @@ class _Text:
         head = pad(f"{name} {when}", 2 + _NAME)
         if total is not None:
             head += pad(human(total.bytes), 10 + _BAR) + self._basis(total)
-        self._add("", self.paint(head.rstrip(), 1))
+        self._add("", self.paint(cut(head.rstrip(), self.columns), 1))
         for group in (_PLAN, ("budget",), _CARD, _REST):
             for line_name in group:
                 line = ledger.line(line_name)
@@ -192,7 +192,7 @@ class _Text:
         for source in root.evidence:
             where = f"{source.input}:{source.line}"
             # The message tells; what the engine puts before it is in the file.
-            self._add(cut(f"  {where}  {safe(parse(source.text, source.line).body)}", self.columns * 2))
+            self._add(cut(f"  {where}  {safe(parse(source.text, source.line).body)}".rstrip(), self.columns * 2))
 
     def _others(self, root: Finding | None) -> None:
         _ = self._
