@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from analyzer.diagnosis import beside, command, growth_findings, orphans
-from analyzer.diagnosis.dump_remarks import alone, joined, remarks
+from analyzer.diagnosis.dump_remarks import alone, culprit, joined, remarks
 from analyzer.diagnosis.findings import other_findings, root_finding
 from analyzer.diagnosis.fingerprint import fingerprint
 from analyzer.diagnosis.rules import refine
@@ -43,7 +43,7 @@ def diagnose(record: Record, inputs: Sequence[InputInfo], library: Library, reda
     if findings[0].cause is None and seen is not None:
         findings[0] = replace(findings[0], explanation=seen)
     findings = growth_findings.apply(case, outcome, library, findings)
-    findings[0] = replace(findings[0], explanation=joined(findings[0].explanation, remarks(case, outcome)))
+    findings[0] = replace(findings[0], explanation=joined(findings[0].explanation, [*remarks(case, outcome), *culprit(shown, outcome)]))
     infos.append(_info(subject, outcome, names))
     best = next((fix for fix in findings[0].fixes if fix.changes), None)
     arithmetic = engine(shown.engine)

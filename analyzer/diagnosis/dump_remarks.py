@@ -42,6 +42,40 @@ def remarks(case: Case, verdict: Verdict) -> list[Text]:
     return [*said, *_more_than_taken(case, found[-1], gpu, rank)]
 
 
+#: The largest process took the memory, where it holds this many times what the killed one held.
+CULPRIT_TIMES = 2
+
+
+def culprit(view: View, verdict: Verdict) -> list[Text]:
+    """Who held most of the host's memory when somebody was killed for it, where the kernel or Ray listed the processes."""
+    holders = [holder for reading in view.readings for holder in reading.holders]
+    if verdict.state is not State.FAILED or not (verdict.cause or "").startswith("host_oom") or not holders:
+        return []
+    top = max(holders, key=lambda holder: holder.bytes)
+    kills = [event.groups.get("pid", "") for event in view.attempt.all_events() if "oom" in event.pattern.id]
+    victims = {int(pid) for pid in kills if pid.isdigit()}
+    killed = next((holder for holder in holders if holder.pid in victims), None)
+    sized = [fact for fact in (*view.facts, *view.documents) if fact.name == "process.rss" and fact.pid in victims and fact.bytes]
+    size = killed.bytes if killed is not None else sized[-1].bytes if sized else None
+    who = f"{top.pid} ({top.name})"
+    if top.pid in victims:
+        return [
+            Text(
+                f"The killed process {who} was the largest in the list: {human(top.bytes)}.",
+                f"被杀的进程 {who} 正是列表中占用最多的：{human(top.bytes)}。",
+            )
+        ]
+    if victims and size is not None and top.bytes < CULPRIT_TIMES * size:
+        return []
+    less, less_zh = (f", the killed one {human(size)}", f"，被杀的进程只占 {human(size)}") if size is not None else ("", "")
+    return [
+        Text(
+            f"The largest process at that moment was another one, {who} with {human(top.bytes)}{less}: that is where the memory went.",
+            f"当时占用最多的是另一个进程 {who}，占 {human(top.bytes)}{less_zh}：内存是被它用掉的。",
+        )
+    ]
+
+
 def _other_machine(case: Case, total: int | None, found: list[dumps.Dump]) -> Text | None:
     """No card of any dump has the total that the log states."""
     if total is None or any(not dump.match.doubt for dump in found):

@@ -44,6 +44,16 @@ class HostProcess:
     source: Source
 
 
+@dataclass(frozen=True, slots=True)
+class MemoryHolder:
+    """A process and the host memory that it held when another tool listed the largest ones."""
+
+    pid: int
+    name: str
+    bytes: int
+    source: Source
+
+
 @dataclass(slots=True)
 class Reading:
     """One segment: ``lines[first]`` to ``lines[last]`` of the page (both included), and what they say.
@@ -67,3 +77,4 @@ class Reading:
     model: dict[str, object] | None = None  # a model's config.json
     open: bool = False
     processes: list[HostProcess] = field(default_factory=list)  # of a list of the host's processes
+    holders: list[MemoryHolder] = field(default_factory=list)  # largest users of host memory, largest first

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from analyzer.readers.base import Page, Reading
-from analyzer.readers.host import containers, course, disk, memory, packages, processes
+from analyzer.readers.host import containers, course, disk, memory, oom_tasks, packages, processes
 
-_TOOLS = (course, memory, disk, containers, packages, processes)
+_TOOLS = (oom_tasks, course, memory, disk, containers, packages, processes)
 
 #: Literals one of which every output of these tools holds.
 ANCHORS: tuple[str, ...] = tuple(anchor for tool in _TOOLS for anchor in tool.ANCHORS)
