@@ -3,13 +3,15 @@
 1. Messengers (``echo`` causes) are never the root.
 2. An error after which the same start went on (a later stage, or ready) was recovered from and does not anchor.
 3. What another error of the attempt drags behind it (``consequences`` of its cause) is not the root.
-4. Of what is left, the first in reading order: the first error of the first process that failed.
+4. Of what is left, the first by the processes' own dates, else in reading order: the first error of the first process that failed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import timedelta
 
+from analyzer.engines.moment import between, engine_time
 from analyzer.facts.attempt import STAGE_ORDER, Attempt
 from analyzer.facts.observation import Event, Place
 from analyzer.model import STAGES
@@ -103,7 +105,22 @@ def root(found: Sequence[tuple[Event, str]], causes: Mapping[str, Cause]) -> tup
     """The error on which the outcome rests; ``found`` are the fatal, unrecovered ones with their refined causes, in reading order."""
     candidates = [(event, cause) for event, cause in found if not causes[cause].echo]
     follows = consequences(candidates, causes)
-    for place, candidate in enumerate(candidates):
-        if place not in follows:
-            return candidate
-    return candidates[0] if candidates else None
+    own = [candidate for place, candidate in enumerate(candidates) if place not in follows]
+    return first_by_time(own) if own else candidates[0] if candidates else None
+
+
+def first_by_time(found: Sequence[tuple[Event, str]]) -> tuple[Event, str]:
+    """The first in reading order, unless another process of the same host printed its own earlier by the dates of both.
+
+    Ranks are interleaved as their pipes are emptied, or lie in files of their own: after a sticky error the rank that printed first is
+    the origin. Clocks of different hosts are not compared.
+    """
+    chosen = found[0]
+    for other in found[1:]:
+        mine, theirs = chosen[0].process, other[0].process
+        if mine is None or theirs is None or mine == theirs or mine.ip != theirs.ip:
+            continue
+        first, second = engine_time(chosen[0].time), engine_time(other[0].time)
+        if first is not None and second is not None and timedelta(0) < between(first, second) < timedelta(hours=1):
+            chosen = other
+    return chosen
