@@ -154,6 +154,8 @@ def in_service(case: Case, lines: Lines, gpu: int | None, rank: int | None) -> N
         return
     if seen.free is not None:
         lines.measured("free", Fact("device.free", seen.free, "B", seen.snapshot.source), "memory.free of the GPU dump")
+    elif reconcile.is_unified(seen.card):
+        lines.measured("free", _host(case, "host.available"), "what the host has available: one pool")
     elif total is not None and seen.used is not None and total >= seen.used:
         formula = spell("total − memory.used of the GPU dump = {t} − {u}", t=total, u=seen.used)
         lines.derived("free", total - seen.used, formula, seen.snapshot.source)
@@ -178,9 +180,14 @@ def _total(case: Case, lines: Lines, dump: dumps.Dump) -> None:
         what = "the MIG slice's total in the GPU dump" if seen.slice is not None else "memory.total of the GPU dump"
         lines.derived("total", seen.total, f"{what} (CUDA's own figure is a little below)", seen.snapshot.source)
     elif reconcile.is_unified(seen.card):
-        host = next((fact for fact in reversed(case.view.documents) if fact.name == "host.total"), None)
+        host = _host(case, "host.total")
         if host is not None:
             lines.derived("total", host.bytes, "the host's memory: the card has none of its own", host.source)
+
+
+def _host(case: Case, name: str) -> Fact | None:
+    """The last figure of the host's own tools."""
+    return next((fact for fact in reversed(case.view.documents) if fact.name == name), None)
 
 
 def name_others(case: Case, lines: Lines, gpu: int | None, rank: int | None, listed: Sequence[Fact]) -> None:

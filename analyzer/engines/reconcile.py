@@ -262,7 +262,7 @@ def _slice_fits(part: MigDevice, total: int) -> bool:
 
 
 def _slice(snapshot: GpuSnapshot, card: Gpu, wanted: Wanted, entry: int | str | None) -> MigDevice | None:
-    """The one slice of ``card`` that fits: by the rank's process, by the total, or because it is the only one."""
+    """The one slice of ``card`` that fits: by the rank's process, the total, what the engine holds, or because it is the only one."""
     parts = _slices(snapshot, card)
     if not parts:
         return None
@@ -271,8 +271,9 @@ def _slice(snapshot: GpuSnapshot, card: Gpu, wanted: Wanted, entry: int | str | 
         return next((part for part in parts if part.gpu_instance == mine[0].gpu_instance), None)
     if wanted.total is not None:
         parts = [part for part in parts if _slice_fits(part, wanted.total)]
-    if len(parts) > 1 and wanted.process is not None:
-        parts = [part for part in parts if (used := _bytes(part.memory_used_mib)) is not None and used >= wanted.process - SAME_BYTES]
+    least = wanted.process if wanted.process is not None else wanted.floor
+    if len(parts) > 1 and least is not None:
+        parts = [part for part in parts if (used := _bytes(part.memory_used_mib)) is not None and used >= least - SAME_BYTES]
     return parts[0] if len(parts) == 1 else None
 
 

@@ -146,3 +146,22 @@ def test_another_machines_dump_is_a_contradiction() -> None:
     found = report(engine_log=HEAD + oom, cards_csv=GPUS + cards(18, 1, lambda at: 20000, total=24564))
     assert amounts(found)["total"] == pytest.approx(44.39)
     assert "contradicts the log" in of(found, "cuda_oom.serving")
+
+
+def test_ranks_find_their_cards_through_visible_devices() -> None:
+    head = HEAD.replace("'gpu_memory", "'tensor_parallel_size': 2, 'gpu_memory").replace("EngineCore_DP0 pid=50200", "Worker_TP0 pid=511")
+    other = "".join(line.replace("Worker_TP0 pid=511", "Worker_TP1 pid=512") + "\n" for line in head.splitlines() if "Worker_TP0" in line)
+    used = (4, 4, 43001, 44003)
+    table = GPUS + "".join(f"2026/02/16 10:52:00.002, {index}, {size} MiB, 46068 MiB\n" for index, size in enumerate(used))
+    found = report(engine_log=head + other, cards_csv=table, run_sh="CUDA_VISIBLE_DEVICES=3,2 vllm serve /m/Qwen3-32B -tp 2\n")
+    free = [round((ledger.get("free") or 0) / MIB) for ledger in found.ledgers]
+    assert free == [46068 - 44003, 46068 - 43001]
+
+
+def test_unified_memory_is_the_hosts() -> None:
+    apps = APPS + "2026/02/16 10:52:00.114, 50200, VLLM::EngineCore, 42050 MiB\n"
+    header = "               total        used        free      shared  buff/cache   available\n"
+    free = f"$ free -m\n{header}Mem:          124610      109000        9000          40        6610       15000\n"
+    table = "index, name, memory.used [MiB], memory.total [MiB]\n0, NVIDIA GB10, [N/A], [N/A]\n"
+    have = amounts(report(engine_log=HEAD, cards_csv=table, free_txt=free, apps_csv=apps))
+    assert have["total"] == pytest.approx(124610 / 1024)

@@ -126,6 +126,9 @@ def test_a_slice_is_the_engines_card(by: str) -> None:
     assert (found.total, found.used) == (20096 * MIB, 16214 * MIB)
     assert 901 not in {row.pid for row in (*found.own, *found.others)}
     assert match(seen, Wanted(rank=0)) is None, "two slices, and nothing tells which"
+    held_by_engine = match(seen, Wanted(rank=0, floor=28000 * MIB))
+    assert held_by_engine is not None
+    assert held_by_engine.slice is parts[1], "only one of them holds as much as the engine"
 
 
 def test_host_pids_of_a_container_are_told_by_amount() -> None:
