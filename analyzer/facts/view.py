@@ -83,7 +83,8 @@ class View:
     def fact_of(self, seen: Observation) -> Fact:
         """An observation as a Fact, with rank and redacted source."""
         rank = seen.rank
-        if rank is None and self.scopes.get(seen.name) not in ("engine", "host"):
+        unsigned = seen.gpu is not None and seen.process is None  # one process for all GPUs: the line says which GPU, not which rank
+        if rank is None and not unsigned and self.scopes.get(seen.name) not in ("engine", "host"):
             rank = self.ranks.of(seen.process)
         process = None if seen.process is None else f"{seen.process.name} pid={seen.process.pid}"
         return Fact(

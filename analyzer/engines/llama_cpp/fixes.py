@@ -157,6 +157,9 @@ def token_bytes(view: View) -> float | None:
     asked = view.number("kv_cache.tokens_needed")
     if estimated and asked and (view.fact("kv_cache.needed") or 0) and view.fact("estimate.full") is not None:
         return estimated / float(asked)
+    refused = next((fact for fact in reversed(view.all("kv_cache.needed")) if fact.pattern == "llama.oom.kv" and fact.bytes), None)
+    if refused is not None and cells and len({fact.gpu for fact in view.all("weights")}) == 1 and not view.all("host.kv_cache"):
+        return (refused.bytes or 0) / cells  # one device holds all of the cache
     widths = [view.number(name) for name in ("model.k_width", "model.v_width", "model.layers")]
     if any(value is None for value in widths):
         return None
@@ -172,7 +175,8 @@ def _cells(view: View) -> int | None:
         found = view.number(name)
         if found:
             return int(found)
-    return None
+    length = view.number("model.max_len")
+    return int(length) * int(view.number("scheduler.slots") or 1) if length else None
 
 
 def _stated(view: View, flag: str) -> int | str | None:

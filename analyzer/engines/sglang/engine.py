@@ -44,24 +44,35 @@ FLAGS = {
     "--tp-size": "",
 }
 PAGES = "engine.version_bug.page_granular_decode_check"
+#: Releases that count tokens where memory goes out in pages.
+COUNTED_IN_TOKENS = Range.parse("<=0.4.4.post1")
 #: Stages of a start whose printed figures belong to the proof of a failure after it.
 PROOF = ("device.free_at_start", "device.free_after_kv_cache", "device.free_before_graphs", "kv_cache.tokens")
 
 
 def refine(case: Case) -> Refinement | None:
     """A decode batch that failed with more tokens free than asked for ran out of pages; figures of the start are proof."""
-    event = case.event
-    if event is not None and event.pattern.id == "sglang.pool.decode_failed" and case.cause is None:
-        named = {fact.name: float(fact.value) for fact in reversed(case.figures) if isinstance(fact.value, (int, float))}
-        needed, free = named.get("kv_cache.tokens_needed"), named.get("kv_cache.tokens_free")
-        page = case.view.number("kv_cache.block_size")
-        if needed is not None and free is not None and free >= needed and page != 1:
-            return Refinement(PAGES, stage="serving", confidence=Confidence.CERTAIN if page else Confidence.LIKELY)
-        return Refinement(stage="serving")
+    if case.cause is None and case.state == "failed":
+        return _pages(case)
     if case.cause in ("cuda_oom.graph_capture", "cuda_oom.warmup"):
         sources = [fact.source for name in PROOF if (fact := case.view.fact(name, case.rank)) is not None]
         return Refinement(evidence=sources)
     return None
+
+
+def _pages(case: Case) -> Refinement | None:
+    view = case.view
+    event = next((event for event in view.attempt.all_events() if event.pattern.id == "sglang.pool.decode_failed"), None)
+    if event is None or (case.event is not None and event.order > case.event.order + 1):
+        return None
+    lines = [view.source(place) for place in event.places]
+    named = {fact.name: float(fact.value) for fact in reversed(view.event_facts(event)) if isinstance(fact.value, (int, float))}
+    needed, free = named.get("kv_cache.tokens_needed"), named.get("kv_cache.tokens_free")
+    page = view.number("kv_cache.block_size")
+    counted = bool(settings.possible(view) & COUNTED_IN_TOKENS)
+    if counted and needed is not None and free is not None and free >= needed and page != 1:
+        return Refinement(PAGES, stage="serving", confidence=Confidence.CERTAIN if page else Confidence.LIKELY, evidence=lines)
+    return Refinement(stage="serving", evidence=lines)
 
 
 def compute(fix: str, case: Case) -> Computed | None:
