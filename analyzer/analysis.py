@@ -36,8 +36,8 @@ OPEN_BYTES = 4 << 20
 _NAME_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 _NAME_LENGTH = 200
 
-#: Takes an input's text, in blocks of whole lines.
-Keep = Callable[[bytes], None]
+#: Takes an input's text, in blocks of whole lines, and whether the server is started anew in one.
+Keep = Callable[[bytes, bool], None]
 #: A path, or a name with an open binary file.
 Input = str | Path | tuple[str, IO[bytes]]
 
@@ -259,8 +259,7 @@ class Sink:
     def _block(self, block: Block) -> None:
         if self.blank and block.data.strip():
             self.blank = False
-        if self.keep is not None:
-            self.keep(block.data[: block.limit])
+        started = self._record.attempts[-1].index if self._record.attempts else -1
         if block.last and self._first:
             # All there is: small enough to see whether a terminal broke its lines.
             lines = _lines(block.data)
@@ -283,6 +282,8 @@ class Sink:
             take()
         if requests:
             record.count_requests(requests, Place(index, block.first_line, ""))
+        if self.keep is not None:
+            self.keep(block.data[: block.limit], bool(record.attempts) and record.attempts[-1].index != started)
 
     def _readings(self, lines: list[str], block: Block) -> list[tuple[int, int, Reading]]:
         """(line at which it counts, first line of the page, reading) of the block's dumps; one that is cut waits for the next block."""

@@ -114,7 +114,7 @@ def test_the_kept_text_is_what_was_read() -> None:
     pieces: list[bytes] = []
     content = CONTENTS["vllm-v0-graph-capture-oom-16gb"][0][1]
     analysis = Analysis(limits=SMALL)
-    sink = analysis.open("engine.log", keep=pieces.append)
+    sink = analysis.open("engine.log", keep=lambda block, start: pieces.append(block))
     for start in range(0, len(content), 777):
         sink.feed(content[start : start + 777])
     sink.close()

@@ -19,7 +19,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from analyzer.patterns.model import RedactionRule
 
@@ -32,6 +32,8 @@ _BLOCK_LINES, _STRANGERS = 512, 3
 _COLOUR = re.compile(r"\x1b\[[0-9;?]{0,40}[A-Za-z]")
 _CARET_COLOUR = re.compile(r"\^\[\[[0-9;]{0,40}m")
 _ESCAPE = re.compile(r"\\(?:(?<!:\\)(?<!:\\\\)[nrt]|(?:u001b|x1b|033)\[[0-9;]{0,40}m)")
+#: So many stand-ins that came with texts are told from each other, of one kind.
+_BROUGHT = 100_000
 _LETTER_OR_DIGIT = re.compile(r"[a-z0-9]")
 
 _Span = tuple[int, int, int]  # begin, end, place of the rule
@@ -48,6 +50,7 @@ class Redactor:
         self._rules = [_Rule(rule, place) for place, rule in enumerate(rules)]
         self._numbers: dict[tuple[str, str], int] = {}
         self._last: dict[str, int] = {}
+        self._brought: dict[str, set[int]] = defaultdict(set)  # numbers of stand-ins that texts held when they came
         numbered = sorted({rule.kind for rule in rules if not rule.drop}) or [""]
         dropped = sorted({rule.kind for rule in rules if rule.drop}) or [""]
         self._stand_in = re.compile(
@@ -91,16 +94,50 @@ class Redactor:
         """Take note of the numbered stand-ins that an already redacted text holds, so that new ones get other numbers."""
         for found in self._stand_in.finditer(text):
             if found["kind"]:
-                self._last[found["kind"]] = max(self._last.get(found["kind"], 0), int(found["number"]))
+                number = int(found["number"])
+                if len(self._brought[found["kind"]]) < _BROUGHT:
+                    self._brought[found["kind"]].add(number)
+                self._last[found["kind"]] = max(self._last.get(found["kind"], 0), number)
+
+    def renumbering(self, shown: Redactor) -> Callable[[str], str] | None:
+        """What gives a text that was cleaned here the stand-ins that ``shown`` gave to the same secrets; None where they agree.
+
+        A secret that ``shown`` has not seen, and a stand-in that the text brought along, keep their number unless it is taken.
+        """
+        taken: dict[str, set[int]] = defaultdict(set)
+        for (kind, _), number in shown._numbers.items():
+            taken[kind].add(number)
+        last = {kind: max(self._last.get(kind, 0), shown._last.get(kind, 0)) for kind in {*self._last, *shown._last}}
+        changed: dict[str, str] = {}
+        mine: dict[str, set[int]] = defaultdict(set)
+        free = []
+        for (kind, value), number in self._numbers.items():
+            mine[kind].add(number)
+            wanted = shown._numbers.get((kind, value))
+            if wanted is None:
+                free.append((kind, number))
+            elif wanted != number:
+                changed[f"<{kind}-{number}>"] = f"<{kind}-{wanted}>"
+        for kind, numbers in self._brought.items():
+            seen = shown._brought.get(kind, set())
+            free += [(kind, number) for number in sorted(numbers - mine[kind] - seen)]
+        for kind, number in free:
+            if number in taken[kind]:
+                last[kind] += 1
+                changed[f"<{kind}-{number}>"] = f"<{kind}-{last[kind]}>"
+        if not changed:
+            return None
+        return lambda text: self._stand_in.sub(lambda found: changed.get(found[0], found[0]), text)
 
     @contextmanager
     def aside(self) -> Iterator[None]:
         """What is cleaned within leaves no trace: a stand-in given there is free again afterwards."""
         numbers, last = self._numbers.copy(), self._last.copy()
+        brought = {kind: seen.copy() for kind, seen in self._brought.items()}
         try:
             yield
         finally:
-            self._numbers, self._last = numbers, last
+            self._numbers, self._last, self._brought = numbers, last, defaultdict(set, brought)
 
     # --- where to look -----------------------------------------------------------------------------------------------------------
 

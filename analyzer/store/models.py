@@ -95,6 +95,8 @@ class AnalysisInput(Base):
     truncated: Mapped[bool]
     gap_at: Mapped[int] = mapped_column(BigInteger)  # offset in the text at which the middle was left out
     gap_lines: Mapped[int] = mapped_column(BigInteger)
+    second_gap_at: Mapped[int] = mapped_column(BigInteger, server_default="0")  # the same, behind the last start of the server
+    second_gap_lines: Mapped[int] = mapped_column(BigInteger, server_default="0")
 
 
 class _OfAnalysis:

@@ -114,13 +114,24 @@ def inputs(database: Database, identifier: str) -> list[KeptInput]:
         return [
             KeptInput(
                 name=link.name,
-                text=KeptText(stored.sha256, stored.text, stored.text_bytes, link.gap_at, link.gap_lines),
+                text=_kept_text(link, stored),
                 sent_bytes=link.sent_bytes,
                 skipped_bytes=link.skipped_bytes,
                 truncated=link.truncated,
             )
             for link, stored in session.execute(query)
         ]
+
+
+def input_at(database: Database, identifier: str, position: int) -> KeptInput | None:
+    """The input at ``position`` (from 0) of an analysis, or None."""
+    query = select(AnalysisInput, Input).join(Input).where(AnalysisInput.analysis_id == identifier, AnalysisInput.position == position)
+    with database.read() as session:
+        row = session.execute(query).first()
+        if row is None:
+            return None
+        link, stored = row
+        return KeptInput(link.name, _kept_text(link, stored), link.sent_bytes, link.skipped_bytes, link.truncated)
 
 
 def history(database: Database, wanted: HistoryFilter, cursor: str | None = None, limit: int = 50) -> HistoryPage:
@@ -201,6 +212,8 @@ def _add_inputs(database: Database, session: Session, identifier: str, added: Se
             "truncated": kept.truncated,
             "gap_at": kept.text.gap_at,
             "gap_lines": kept.text.gap_lines,
+            "second_gap_at": kept.text.second_gap_at,
+            "second_gap_lines": kept.text.second_gap_lines,
         }
         for place, kept in enumerate(added)
     ]
@@ -231,6 +244,11 @@ def _delete(session: Session, identifiers: Sequence[str]) -> int:
         session.execute(update(Input).where(Input.sha256 == sha256).values(refs=Input.refs - times))
         session.execute(sql_delete(Input).where(Input.sha256 == sha256, Input.refs <= 0))
     return len(found)
+
+
+def _kept_text(link: AnalysisInput, stored: Input) -> KeptText:
+    gaps = (link.gap_at, link.gap_lines, link.second_gap_at, link.second_gap_lines)
+    return KeptText(stored.sha256, stored.text, stored.text_bytes, *gaps)
 
 
 def _item(row: Any) -> HistoryItem:

@@ -19,33 +19,36 @@ PIECE_BYTES = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class KeptText:
-    """An input's redacted text, compressed. Where its middle was left out, ``gap_lines`` lines are missing at byte ``gap_at``."""
+    """An input's redacted text, compressed. Where parts were left out, ``gap_lines`` lines are missing at byte ``gap_at``, …"""
 
     sha256: bytes
     compressed: bytes
     text_bytes: int
     gap_at: int = 0
     gap_lines: int = 0
+    second_gap_at: int = 0
+    second_gap_lines: int = 0
 
     def pieces(self) -> Iterator[bytes]:
         """The text, in pieces. What was left out is as many empty lines, so that every line keeps its number."""
+        gaps = [(at, lines) for at, lines in ((self.gap_at, self.gap_lines), (self.second_gap_at, self.second_gap_lines)) if lines]
         position = 0
         with zstandard.ZstdDecompressor().stream_reader(self.compressed) as reader:
             while piece := reader.read(PIECE_BYTES):
-                if self.gap_lines and position <= self.gap_at < position + len(piece):
-                    cut = self.gap_at - position
-                    yield piece[:cut]
-                    yield from self._gap()
-                    yield piece[cut:]
-                else:
-                    yield piece
+                while gaps and gaps[0][0] < position + len(piece):
+                    at, lines = gaps.pop(0)
+                    yield piece[: at - position]
+                    yield from _empty_lines(lines)
+                    piece, position = piece[at - position :], at
+                yield piece
                 position += len(piece)
-        if self.gap_lines and self.gap_at >= position:
-            yield from self._gap()
+        for _, lines in gaps:
+            yield from _empty_lines(lines)
 
-    def _gap(self) -> Iterator[bytes]:
-        for start in range(0, self.gap_lines, PIECE_BYTES):
-            yield b"\n" * min(PIECE_BYTES, self.gap_lines - start)
+
+def _empty_lines(count: int) -> Iterator[bytes]:
+    for start in range(0, count, PIECE_BYTES):
+        yield b"\n" * min(PIECE_BYTES, count - start)
 
 
 @dataclass(frozen=True, slots=True)

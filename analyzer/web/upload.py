@@ -9,7 +9,8 @@ from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
-from analyzer.analysis import Analysis, Sink
+from analyzer.analysis import Analysis, Given
+from analyzer.intake.errors import IntakeError
 from analyzer.intake.redact import Redactor, redact_lines
 from analyzer.store.keep import Keeper
 from analyzer.store.values import KeptInput
@@ -18,6 +19,7 @@ from analyzer.web.problems import Problem
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from analyzer.analysis import Keep
     from analyzer.model import Report
     from analyzer.patterns.model import Library
     from analyzer.settings import Settings
@@ -34,10 +36,9 @@ def clean_name(name: str, default: str) -> str:
 
 @dataclass(slots=True)
 class Incoming:
-    """One input that is being read."""
+    """One input that is being read; an archive has a keeper a member."""
 
-    sink: Sink
-    keeper: Keeper | None
+    given: Given
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +62,7 @@ class Upload:
         self._redactor = Redactor(library.redactions)
         self._keep = keep
         self._earlier: list[KeptInput] = []
-        self._incoming: list[Incoming] = []
+        self._keepers: list[Keeper] = []
         self._seconds = 0.0
 
     def replay(self, stored: Sequence[KeptInput]) -> None:
@@ -80,41 +81,56 @@ class Upload:
 
     def open(self, name: str) -> Incoming:
         """Begin the next input."""
-        settings = self._settings
-        keeper = None
-        if self._keep:
-            keeper = Keeper(_cleaner(self._redactor), settings.stored_head_bytes, settings.stored_tail_bytes)
-        incoming = Incoming(self._analysis.open(name, keeper.feed if keeper else None), keeper)
-        self._incoming.append(incoming)
-        return incoming
+        if not self._keep:
+            return Incoming(self._analysis.open(name))
+        return Incoming(self._analysis.open(name, self._kept(), self._kept))
+
+    def _kept(self) -> Keep:
+        """Where the next text is kept. The one before it is over."""
+        if self._keepers:
+            self._keepers[-1].close()
+        keeper = Keeper(_cleaner(self._redactor), self._settings.stored_head_bytes, self._settings.stored_tail_bytes)
+        self._keepers.append(keeper)
+        return keeper.feed
 
     def feed(self, incoming: Incoming, data: bytes) -> None:
         """The next bytes of an input."""
         with self._work():
-            incoming.sink.feed(data)
+            incoming.given.feed(data)
 
     def close(self, incoming: Incoming, *, truncated: bool = False) -> None:
         """An input is over."""
         with self._work():
-            incoming.sink.close(truncated=truncated)
+            incoming.given.close(truncated=truncated)
+            if self._keepers:
+                self._keepers[-1].close()
+
+    def now(self) -> Report | None:
+        """What is known before the end; None where nothing but blanks has come. The last report is the same without it."""
+        with self._work():
+            try:
+                return self._analysis.report()
+            except IntakeError:
+                return None
 
     def finish(self) -> Outcome:
         """The report. To be called once."""
         with self._work():
             report = self._analysis.report()
-        for info, kept in zip(report.inputs, self._earlier, strict=False):
-            info.bytes, info.skipped_bytes, info.truncated = kept.sent_bytes, kept.skipped_bytes, kept.truncated
-        inputs = []
-        for info, incoming in zip(report.inputs[len(self._earlier) :], self._incoming, strict=True):
-            if incoming.keeper is not None:
-                inputs.append(KeptInput(info.name, incoming.keeper.finish(), info.bytes, info.skipped_bytes, info.truncated))
+            for info, kept in zip(report.inputs, self._earlier, strict=False):
+                info.bytes, info.skipped_bytes, info.truncated = kept.sent_bytes, kept.skipped_bytes, kept.truncated
+            inputs = []
+            if self._keep:
+                # A stand-in is the same secret in the report and in the text that is stored.
+                renumber = self._redactor.renumbering(self._analysis.redactor)
+                for info, keeper in zip(report.inputs[len(self._earlier) :], self._keepers, strict=True):
+                    inputs.append(KeptInput(info.name, keeper.finish(renumber), info.bytes, info.skipped_bytes, info.truncated))
         return Outcome(report, tuple(inputs))
 
     def discard(self) -> None:
         """Forget what was kept."""
-        for incoming in self._incoming:
-            if incoming.keeper is not None:
-                incoming.keeper.discard()
+        for keeper in self._keepers:
+            keeper.discard()
 
     @contextmanager
     def _work(self) -> Iterator[None]:

@@ -62,3 +62,33 @@ def test_large_texts_come_back_in_pieces() -> None:
     assert whole.count(b"\n") == 6000
     assert whole.startswith(blocks[0])
     assert whole.endswith(blocks[-1])
+
+
+def test_the_last_start_is_kept_out_of_the_middle() -> None:
+    keeper = Keeper(lambda text: text.replace("secret", "<x>"), 50, 100)
+    for number in range(1, 201):
+        keeper.feed(f"line {number} secret\n".encode(), start=number in (60, 120))
+    kept = keeper.finish(lambda text: text.replace("<x>", "<a longer one>"))
+    text = b"".join(kept.pieces()).split(b"\n")
+    assert len(text) == 201
+    assert text[0] == b"line 1 <a longer one>"
+    assert text[119] == b"line 120 <a longer one>"
+    assert text[199] == b"line 200 <a longer one>"
+    assert not text[59]
+    assert all(not line or line == f"line {number} <a longer one>".encode() for number, line in enumerate(text, 1))
+    assert kept.gap_lines > 100
+    assert kept.second_gap_lines > 50
+
+
+@given(st.lists(st.tuples(st.integers(1, 30), st.booleans()), max_size=60), st.integers(0, 60), st.integers(0, 90))
+def test_lines_are_never_moved_by_starts(blocks: list[tuple[int, bool]], head: int, tail: int) -> None:
+    keeper = Keeper(lambda text: text, head, tail)
+    number, wanted = 0, []
+    for lines, start in blocks:
+        wanted += [f"{number + place}x{'<ip-1>' * (place % 3)}" for place in range(lines)]
+        keeper.feed("".join(line + "\n" for line in wanted[number:]).encode(), start)
+        number += lines
+    kept = keeper.finish(lambda text: text.replace("<ip-1>", "<ip-12345>"))
+    back = b"".join(kept.pieces()).decode().split("\n")
+    assert len(back) == len(wanted) + 1
+    assert all(not got or got == want.replace("<ip-1>", "<ip-12345>") for got, want in zip(back, wanted, strict=False))
