@@ -95,8 +95,6 @@ def other_findings(case: Case, verdict: Verdict, library: Library) -> list[Findi
         cause_id = order.refined(event, library.causes)
         if cause_id is None or cause_id in found or f"{verdict.cause}.".startswith(f"{cause_id}."):
             continue  # the root itself, or a rank that names it more coarsely
-        if cause_id == verdict.follows and event is verdict.event and cause_id.partition(".")[0] == (verdict.cause or "").partition(".")[0]:
-            continue  # the same line, by the name that a rule replaced
         cause = library.causes[cause_id]
         grave = severity(event, cause_id, library.causes)
         if order.recovered(event, view.attempt) and grave is Severity.ERROR:
