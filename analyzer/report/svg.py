@@ -64,13 +64,16 @@ def has_basis(ledger: Ledger, basis: Basis) -> bool:
 
 def swatch(name: str) -> str:
     """A small square in the colour of the part ``name``, for a table."""
-    return f'<svg class="swatch" width="12" height="12" aria-hidden="true"><rect class="part part-{escape(name)}" width="12" height="12"/></svg>'
+    square = f'<rect class="part part-{escape(name)}" width="12" height="12"/>'
+    return f'<svg class="swatch" width="12" height="12" aria-hidden="true">{square}</svg>'
 
 
 def basis_key(basis: str, identifier: str) -> str:
     """A small picture of the pattern that stands for ``basis``."""
-    pattern = "" if basis == Basis.MEASURED else f'<rect width="26" height="14" fill="url(#{identifier}-{escape(basis)})"/>'
-    return f'<svg class="swatch" width="26" height="14" aria-hidden="true"><rect class="part" width="26" height="14"/>{pattern}</svg>'
+    drawn = '<rect class="part part-unaccounted" width="26" height="14"/>'
+    if basis != Basis.MEASURED:
+        drawn += f'<rect width="26" height="14" fill="url(#{identifier}-{escape(basis)})"/>'
+    return f'<svg class="swatch" width="26" height="14" aria-hidden="true">{drawn}</svg>'
 
 
 def _picture(
@@ -99,7 +102,8 @@ def _picture(
         upper = line.name == "budget"
         label = f"{_(messages.LINES[line.name])} {gib(line.bytes):.2f} GiB"
         end = "end" if at > 45 else "start"
-        out.append(f'<line class="line mark-{line.name}" x1="{at:.2f}%" x2="{at:.2f}%" y1="{14 if upper else top - 4}" y2="{bottom + (4 if upper else 6)}"/>')
+        y1, y2 = (14, bottom + 4) if upper else (top - 4, bottom + 6)
+        out.append(f'<line class="line mark-{line.name}" x1="{at:.2f}%" x2="{at:.2f}%" y1="{y1}" y2="{y2}"/>')
         out.append(f'<text class="mark" x="{at:.2f}%" y="{11 if upper else height - 4}" text-anchor="{end}">{escape(label)}</text>')
     out.append("</svg>")
     return "".join(out)
@@ -146,5 +150,6 @@ def _patterns(identifier: str) -> str:
     return (
         f'<defs><pattern id="{identifier}-derived" width="8" height="8" patternUnits="userSpaceOnUse" patternTransform="rotate(45)">'
         '<line class="hatch" x1="0" x2="0" y1="0" y2="8"/></pattern>'
-        f'<pattern id="{identifier}-estimated" width="8" height="8" patternUnits="userSpaceOnUse"><circle class="dot" cx="3" cy="3" r="1.6"/></pattern></defs>'
+        f'<pattern id="{identifier}-estimated" width="8" height="8" patternUnits="userSpaceOnUse">'
+        '<circle class="dot" cx="3" cy="3" r="1.6"/></pattern></defs>'
     )

@@ -59,7 +59,7 @@ def create_app(settings: Settings, database: Database) -> FastAPI:
     app.state.service = here
     app.include_router(ops.router)
     app.include_router(api.router)
-    app.mount("/static", StaticFiles(directory=Path(__file__).parent / "static"))
+    app.mount("/static", StaticFiles(directory=Path(__file__).parent / "static", packages=[("analyzer.report", "static")]))
     app.include_router(site.router)
     app.state.slack = None
     if settings.slack_bot_token and settings.slack_signing_secret:

@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from datetime import UTC, datetime
 
-from fastapi import APIRouter, Query, Request
+from fastapi import APIRouter, Request
 from starlette.responses import RedirectResponse, Response
 
 from analyzer.store import repository
-from analyzer.store.repository import CursorError
-from analyzer.store.values import HistoryFilter
-from analyzer.web import auth, negotiate
-from analyzer.web.answers import Stored, base_url, json_response, report_response
-from analyzer.web.api import found, item_json, limit_values, remove, since_moment
+from analyzer.store.secrets import new_id, new_token, token_hash
+from analyzer.store.values import NewAnalysis
+from analyzer.web import auth, examples, history, library_site, negotiate, report_site
+from analyzer.web.answers import base_url, report_response
+from analyzer.web.api import found
 from analyzer.web.openapi import BODY, FORM_OR_BODY, REPORT_ANSWERS, UPLOAD_ANSWERS
-from analyzer.web.pages import page, pattern_page, report_page
+from analyzer.web.pages import page
 from analyzer.web.problems import Problem, encoded
 from analyzer.web.receive import Received, default_name, receive_more, receive_new
+from analyzer.web.report_site import for_people
 from analyzer.web.service import service
 
 router = APIRouter()
+router.include_router(report_site.router)
+router.include_router(library_site.router)
+router.include_router(history.router)
 _PAGE = ["GET", "HEAD"]
 
 _USAGE = """VRAM Ledger: the log of a dead LLM server in, the cause, the memory ledger and computed fixes out.
@@ -30,11 +34,6 @@ _USAGE = """VRAM Ledger: the log of a dead LLM server in, the cause, the memory 
 
 The API: {base}/docs   Limits: {base}/v1/limits   What is removed: {base}/v1/redactions
 """
-
-
-def _for_people(request: Request) -> str:
-    """Terminals read text, everything else a page, unless it says so."""
-    return negotiate.form(request, "text" if negotiate.is_terminal(request) else "html")
 
 
 # --- uploads ---------------------------------------------------------------------------------------------------------------------
@@ -91,11 +90,22 @@ async def add(request: Request, identifier: str) -> Response:
     return _answer(request, received, form, 200)
 
 
-@router.post("/a/{identifier}/delete", status_code=303, summary="Delete", include_in_schema=False)
-async def delete(request: Request, identifier: str) -> Response:
-    """Delete an analysis from its page: the cookie holds the delete token."""
-    await remove(request, identifier)
-    return RedirectResponse("/?deleted=1", 303)
+@router.post("/examples/{name}", status_code=303, summary="Try an example", include_in_schema=False)
+async def example(request: Request, name: str) -> Response:
+    """Analyse one of the examples that travel with the program, as if it had been sent."""
+    here = service(request)
+    auth.require_uploader(request, here.settings)
+    chosen = examples.EXAMPLES.get(name)
+    if chosen is None:
+        raise Problem("not_found", f"the examples are {', '.join(examples.EXAMPLES)}")
+    outcome = await here.work(examples.analyse, here, chosen)
+    identifier, token = new_id(), new_token()
+    new = NewAnalysis(identifier, datetime.now(UTC), token_hash(token), outcome.report, outcome.inputs)
+    await here.store(repository.create, here.database, new)
+    said = f"?lang={here.language(request)}" if request.query_params.get("lang") else ""
+    answer = RedirectResponse(f"/a/{identifier}{said}", 303)
+    auth.hand_out(answer, identifier, token, secure=base_url(request).startswith("https:"))
+    return answer
 
 
 # --- pages -----------------------------------------------------------------------------------------------------------------------
@@ -103,70 +113,13 @@ async def delete(request: Request, identifier: str) -> Response:
 
 @router.api_route("/", methods=_PAGE, include_in_schema=False)
 async def home(request: Request) -> Response:
-    """A box to paste into and files to choose; for a terminal, how to use this."""
-    if _for_people(request) in ("text", "markdown"):
+    """A box to paste into and files to drop; for a terminal, how to use this."""
+    if for_people(request) in ("text", "markdown"):
         return Response(encoded(_USAGE.format(base=base_url(request))), media_type="text/plain; charset=utf-8")
     here = service(request)
+    groups = await history.recent_groups(request)
     deleted = negotiate.yes(request, "deleted")
-    return page(request, "home.html", here.language(request), deleted=deleted, limits=limit_values(here))
-
-
-@router.api_route("/a/{identifier}", methods=_PAGE, summary="Report", include_in_schema=False)
-async def read(request: Request, identifier: str) -> Response:
-    """The page of a report; its text for a terminal."""
-    analysis = await found(request, identifier)
-    form = _for_people(request)
-    stored = Stored(analysis.id, analysis.created)
-    if analysis.report is None:
-        if form == "html":
-            return page(request, "waiting.html", service(request).language(request), analysis=analysis)
-        return json_response({"id": analysis.id, "state": analysis.state, **({"error": analysis.error} if analysis.error else {})})
-    if form == "html":
-        return report_page(request, analysis.report, stored)
-    return report_response(request, analysis.report, form, service(request).language(request), stored)
-
-
-@router.api_route("/history", methods=_PAGE, include_in_schema=False)
-async def history(
-    request: Request,
-    cause: Annotated[str | None, Query(max_length=200)] = None,
-    engine: Annotated[str | None, Query(max_length=200)] = None,
-    since: Annotated[str | None, Query(max_length=200)] = None,
-    q: Annotated[str | None, Query(max_length=200)] = None,
-    cursor: Annotated[str | None, Query(max_length=200)] = None,
-) -> Response:
-    """The history as a page."""
-    here = service(request)
-    auth.require_reader(request, here.settings)
-    language = here.language(request)
-    wanted = HistoryFilter(cause, engine, since_moment(since), q)
-    try:
-        shown = await here.store(repository.history, here.database, wanted, cursor)
-    except CursorError as error:
-        raise Problem("invalid_request", str(error)) from error
-    items = [item_json(request, item, language) for item in shown.items]
-    asked = {"cause": cause, "engine": engine, "since": since, "q": q}
-    return page(request, "history.html", language, items=items, next_cursor=shown.next_cursor, asked={k: v for k, v in asked.items() if v})
-
-
-@router.api_route("/patterns", methods=_PAGE, include_in_schema=False)
-async def patterns(request: Request) -> Response:
-    """Every pattern, by topic."""
-    here = service(request)
-    library = await here.work(lambda: here.library)
-    ordered = sorted(library.patterns, key=lambda pattern: (pattern.engine or "", pattern.topic, pattern.id))
-    return page(request, "patterns.html", here.language(request), patterns=ordered)
-
-
-@router.api_route("/patterns/{identifier}", methods=_PAGE, include_in_schema=False)
-async def pattern(request: Request, identifier: str) -> Response:
-    """One pattern's documentation."""
-    here = service(request)
-    library = await here.work(lambda: here.library)
-    one = library.pattern(identifier)
-    if one is None:
-        raise Problem("not_found", "there is no such pattern; /patterns lists them")
-    return pattern_page(request, one)
+    return page(request, "home.html", here.language(request), deleted=deleted, examples=examples.EXAMPLES.values(), groups=groups)
 
 
 @router.api_route("/docs", methods=_PAGE, include_in_schema=False)
