@@ -189,3 +189,25 @@ def test_a_worker_whose_parent_is_gone(parent: int, container: bool, orphan: boo
     if finding is not None:
         assert finding.severity.value == "warning"
         assert any("VLLM::EngineCore" in source.text for source in finding.evidence)
+
+
+DOCKER_PS = (
+    "CONTAINER ID   IMAGE  COMMAND   CREATED       STATUS                       PORTS  NAMES\n"
+    "0a1b2c3d4e5f   vllm/vllm-openai:v0.11.2   \"python3\"   2 hours ago   Exited ({code}) 3 minutes ago             vllm\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("code", "log", "state", "cause"),
+    [
+        (137, SERVING, "failed", "engine.process_killed"),
+        (139, SERVING, "failed", "process.segfault"),
+        (0, SERVING, "healthy", "healthy"),
+        (143, SERVING, "healthy", "healthy"),
+        (137, SERVING + "(APIServer pid=4001) INFO:     Shutting down\n", "healthy", "healthy"),
+        (137, SERVING + STRAY, "failed", "cuda_error.illegal_access"),
+    ],
+)
+def test_a_container_that_docker_saw_end(code: int, log: str, state: str, cause: str) -> None:
+    outcome = said(log, DOCKER_PS.format(code=code)).outcome
+    assert (outcome.state.value, outcome.cause) == (state, cause)

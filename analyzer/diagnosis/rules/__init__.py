@@ -21,6 +21,7 @@ RULES: tuple[Rule, ...] = (
     versions.inductor_strides,
     versions.max_len_override,
     host.lfs_pointer,
+    host.container_exited,
     host.rss_growth,
     host.gpu_leak,
     network.ray_placement,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from analyzer.diagnosis.courses import Course, courses
 from analyzer.diagnosis.growth import Kind
 from analyzer.diagnosis.tracks import CARD, PROCESS, tracks
-from analyzer.diagnosis.verdict import Verdict, renamed
+from analyzer.diagnosis.verdict import EXIT_CAUSES, Verdict, renamed
 from analyzer.facts.view import View
 from analyzer.model import Confidence, State
 from analyzer.model.units import GIB
@@ -90,6 +90,23 @@ def lfs_pointer(view: View, verdict: Verdict) -> Verdict | None:
     changed = renamed(verdict, "checkpoint.lfs_pointer", Confidence.CERTAIN)
     changed.follows = None
     changed.evidence += [fact.source for fact in small[:3]]
+    return changed
+
+
+def container_exited(view: View, verdict: Verdict) -> Verdict | None:
+    """The log just ends, and Docker says with which code its container ended: a signal from outside, or a crash in native code.
+
+    Kubernetes' last state may be of the run before the one that the log is of, so it does not count here.
+    """
+    if verdict.state not in (State.HEALTHY, State.UNKNOWN) or view.attempt.shutdown is not None or verdict.event is not None:
+        return None
+    facts = [fact for reading in view.readings if reading.kind == "docker" for fact in reading.facts if fact.name == "process.exit_code"]
+    cause = EXIT_CAUSES.get(facts[-1].value) if facts and isinstance(facts[-1].value, int) else None
+    if cause is None:
+        return None
+    changed = renamed(verdict, cause, Confidence.LIKELY)
+    changed.state, changed.follows = State.FAILED, None
+    changed.evidence.append(facts[-1].source)
     return changed
 
 
