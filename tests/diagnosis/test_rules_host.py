@@ -211,3 +211,15 @@ DOCKER_PS = (
 def test_a_container_that_docker_saw_end(code: int, log: str, state: str, cause: str) -> None:
     outcome = said(log, DOCKER_PS.format(code=code)).outcome
     assert (outcome.state.value, outcome.cause) == (state, cause)
+
+
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+def test_the_kernels_line_goes_to_the_last_start(order: tuple[int, int]) -> None:
+    """A log with two starts: the kill belongs to the one that asks, wherever the kernel log was put."""
+    first = SERVING + STRAY
+    second = SERVING.replace("pid=4001", "pid=5001").replace("pid=4102", "pid=5102").replace("01-25", "01-26")
+    kill = KILL.format(clock="93410.112840", pid=5102, name="VLLM::Worker_TP")
+    texts = (first + second, kill)
+    report = said(*(texts[place] for place in order))
+    assert [(attempt.index, attempt.cause) for attempt in report.attempts] == [(0, "cuda_error.illegal_access"), (1, "host_oom.killed")]
+    assert report.outcome.cause == "host_oom.killed"
