@@ -17,9 +17,16 @@ _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
 _WRAPPERS = (
     re.compile(r"\[pod/(?P<pod>[^\]\s]+)\]\s"),  # kubectl logs --prefix
     re.compile(r"(?P<service>[A-Za-z0-9][\w.-]{0,60})\s*\|\s(?!\s*\d+%)"),  # docker compose logs
-    re.compile(r"(?P<time>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?)\s(?:(?:stdout|stderr)\s[FP]\s)?"),  # kubelet, CRI, CI
+    re.compile(r"[a-z0-9](?:[a-z0-9.-]{0,200})-[a-z0-9]{8,10}-[a-z0-9]{5} (?:› )?[a-z0-9][a-z0-9-]{0,62} (?:› )?"),  # stern: pod, container
+    re.compile(
+        r"(?P<time>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?)\s"
+        r"(?:(?:stdout|stderr)\s[FP]\s"  # kubelet, CRI; nothing more in CI
+        r"|(?P<iso_host>\S+) [^\s:\[]+\[\d+\]: "  # journald -o short-iso
+        r"|[\w.-]+(?:/[\w.$-]+)*/[0-9a-f]{12,40} )?"  # a log group's streams: service/container/task
+    ),
     re.compile(r"(?P<time>[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d) (?P<host>\S+) (?P<unit>[^\s:\[]+)(?:\[(?P<unit_pid>\d+)\])?: "),  # journald, syslog
     re.compile(r"(?:>\s?)+"),  # mail and chat quoting
+    re.compile(r"\d{1,7}(?:\t|:(?!\d\d?\b))(?=.{4})"),  # cat -n, grep -n
 )
 _RAY = re.compile(r"\((?P<name>RayWorker\w*|\w*EngineCore\w*Actor|raylet|\w+Actor\w*|pid)(?:=| pid=)(?P<pid>\d+)(?:, ip=(?P<ip>[^)\s]+))?\)\s?")
 _TAG = re.compile(r"\((?P<name>[A-Za-z][\w. -]*?)(?: rank=(?P<rank>\d+))? pid=(?P<pid>\d+)\)\s?")
@@ -37,7 +44,7 @@ OWN_PREFIX = 64
 
 #: A line that begins a record of its own: it is never the rest of a wrapped one.
 BEGINS = re.compile(
-    r"(?:\x1b\[[0-9;]*m|\^\[\[[0-9;]*m)*(?:\([A-Za-z][\w. -]*(?: rank=\d+)? pid=\d+|(?:DEBUG|INFO|WARNING|ERROR|CRITICAL)[ :]|Traceback \(most|[|+#$%]|\[|\{|<|\d{4}-\d\d-\d\d)"
+    r"(?:\x1b\[[0-9;]*m|\^\[\[[0-9;]*m)*(?:\([A-Za-z][\w. -]*(?: rank=\d+)? pid=\d+|(?:DEBUG|INFO|WARNING|ERROR|CRITICAL)[ :]|Traceback \(most|[|+#$%]|\[(?!\d\d:\d\d[<,])|\{|<|\d{4}-\d\d-\d\d)"
 )
 
 
@@ -78,6 +85,19 @@ def clean(text: str) -> str:
     return _CONTROL.sub("", text) if not text.isprintable() else text
 
 
+def bare(text: str) -> str:
+    """``text`` without the platform's wrappers, a JSON line's message; without colours and line end. The engine's own prefix stays."""
+    text = clean(text.rstrip("\r\n"))
+    if text.startswith("{") and text.rstrip().endswith("}"):
+        message = _message(text)
+        text = text if message is None else clean(message.rstrip("\r\n"))
+    for wrapper in _WRAPPERS:
+        matched = wrapper.match(text)
+        if matched:
+            text = text[matched.end() :]
+    return text
+
+
 def decode(raw: bytes) -> str:
     """A raw line as text; what is no UTF-8 becomes U+FFFD."""
     return raw.decode("utf-8", "replace").rstrip("\r\n")
@@ -96,26 +116,48 @@ def parse(raw: str, number: int, anchor: str | None = None) -> Line:
     return _prefixed(text, text, number, None, wrapped=False)
 
 
-def _json_line(text: str, number: int) -> Line | None:
-    """docker's json-file, CloudWatch/Stackdriver exports and vLLM's own JSON formatter (0.32.0+)."""
+def _record(text: str) -> dict[str, object] | None:
     try:
         record = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
-    if not isinstance(record, dict):
+    return record if isinstance(record, dict) else None
+
+
+def _message_of(record: dict[str, object] | None) -> str | None:
+    """The message that a collector's record carries."""
+    if record is None:
         return None
-    message = next((record[k] for k in ("log", "message", "msg", "textPayload", "MESSAGE") if isinstance(record.get(k), str)), None)
-    if message is None and isinstance(record.get("jsonPayload"), dict):
-        message = record["jsonPayload"].get("message")
-    if not isinstance(message, str):
+    for key in ("log", "message", "msg", "textPayload", "MESSAGE"):
+        value = record.get(key)
+        if isinstance(value, str):
+            return value
+    payload = record.get("jsonPayload")
+    value = payload.get("message") if isinstance(payload, dict) else None
+    return value if isinstance(value, str) else None
+
+
+def _message(text: str) -> str | None:
+    """The message of a JSON line; None where it is none, or vLLM's own record, whose other fields are its prefix."""
+    record = _record(text)
+    return None if record is not None and ("levelname" in record or "processName" in record) else _message_of(record)
+
+
+def _json_line(text: str, number: int) -> Line | None:
+    """docker's json-file, CloudWatch/Stackdriver exports and vLLM's own JSON formatter (0.32.0+)."""
+    record = _record(text)
+    message = _message_of(record)
+    if record is None or message is None:
         return None
-    time = next((record[k] for k in ("time", "asctime", "timestamp", "@timestamp") if isinstance(record.get(k), str)), None)
+    stamps = (record.get(key) for key in ("time", "asctime", "timestamp", "@timestamp"))
+    time = next((stamp for stamp in stamps if isinstance(stamp, str)), None)
     body = clean(message.rstrip("\r\n"))
     if "levelname" in record or "processName" in record:
         pid = record.get("process")
         process = Process(str(record.get("processName") or ""), pid if isinstance(pid, int) else None)
         process = _with_groups(process)
-        return Line(number, body, body, process if process.name else None, str(record.get("levelname") or "") or None, time, wrapped=True)
+        level = str(record.get("levelname") or "") or None
+        return Line(number, body, body, process if process.name else None, level, time, wrapped=True)
     return _prefixed(text=body, rest=body, number=number, time=time, wrapped=True)
 
 

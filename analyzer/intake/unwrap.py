@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from analyzer.intake.lines import BEGINS
+from analyzer.intake.wrappers import dedented, stripped
 
 #: Narrower text is prose or a table; a terminal that wraps a log is at least this wide.
 MIN_WIDTH = 60
@@ -12,9 +13,13 @@ MIN_FULL = 3
 
 def unwrap(lines: list[str]) -> list[tuple[int, str]]:
     """(index of the first physical line, joined text) of every logical line; the input's own lines where nothing was wrapped."""
-    width = _width(lines)
+    # In a quoted or collected copy of such a terminal all lines are longer by what stands before them, which has to go first.
+    inner = stripped(lines) or lines
+    inner = dedented(inner) or inner
+    width = _width(inner)
     if width is None:
         return list(enumerate(lines))
+    lines = inner
     joined: list[tuple[int, str]] = []
     open_line = False
     for index, line in enumerate(lines):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from analyzer.engines.vllm import flags
 from analyzer.engines.vllm.eras import Where
 from analyzer.facts.view import View
@@ -20,8 +22,21 @@ def where(view: View) -> Where:
     return view.versions
 
 
+#: Models that are numerically unstable in float16, which vLLM therefore refuses (``vllm/config/model.py``), as their names begin.
+_NO_FLOAT16 = re.compile(r"(?:gemma-?[23]|plamo-?2|glm-4(?!v))", re.IGNORECASE)
+
+
+def _float16_is_refused(changes: tuple[Change, ...], view: View) -> bool:
+    half = any(isinstance(change, FlagChange) and change.flag == "--dtype" and change.to in ("half", "float16") for change in changes)
+    kind = str((view.model or {}).get("model_type") or "")
+    name = str(view.setting("--model") or "").rstrip("/").rsplit("/", 1)[-1]
+    return half and bool(_NO_FLOAT16.match(kind) or _NO_FLOAT16.match(name))
+
+
 def valid(changes: tuple[Change, ...], view: View) -> bool:
     """Whether every flag that is set exists in the version, or in the newest of those that are possible (one that is removed need not)."""
+    if _float16_is_refused(changes, view):
+        return False
     span = where(view)
     newest = span if isinstance(span, str) else flags.resolve(span)[-1:]
     asked = newest if isinstance(newest, str) else newest[0] if newest else None
