@@ -23,6 +23,7 @@ from analyzer.intake.errors import IntakeError
 from analyzer.intake.limits import DEFAULT, Limits
 from analyzer.intake.lines import clean
 from analyzer.intake.redact import Redactor
+from analyzer.intake.wrappers import stripped
 from analyzer.intake.unpack import unpacker
 from analyzer.model import InputInfo, Report
 from analyzer.patterns.runner import Runner, runner
@@ -263,6 +264,7 @@ class Sink:
         if block.last and self._first:
             # All there is: small enough to see whether a terminal broke its lines.
             lines = _lines(block.data)
+            lines = stripped(lines) or lines
             text = "\n".join(lines)
             wanted = any(anchor in text for anchor in anchors())
             hits, requests = self._runner.scan_text(block.data.decode("utf-8", "replace").split("\n"), block.first_line)
