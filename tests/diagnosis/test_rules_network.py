@@ -33,6 +33,8 @@ PRELOAD = "$ env | grep PRELOAD\nLD_PRELOAD=/usr/local/vgpu/libvgpu.so\n"
         ((START + waits(5), "[    0.772310] iommu: Default domain type: Passthrough (set via kernel command line)\n"), None, None),
         (("NCCL_P2P_DISABLE=1 vllm serve m -tp 2\n" + START + P2P + waits(5), SPINNING, TRANSLATED), None, None),
         ((START + waits(5), SPINNING, PRELOAD), None, None),
+        ((START, PRELOAD), None, None),  # a log that was cut, under a library that is always there
+        ((START, IDLE, PRELOAD), VGPU, "likely"),
     ],
 )
 def test_silence_at_nccl(inputs: tuple[str, ...], cause: str | None, confidence: str | None) -> None:

@@ -48,7 +48,7 @@ def hang_vgpu(view: View, verdict: Verdict) -> Verdict | None:
     if INTERPOSER not in view.attempt.signs or not _stuck_at_nccl(view, verdict):
         return None
     known = any(gpu.utilization_percent is not None for snapshot in view.snapshots for gpu in snapshot.gpus)
-    idle = _cards(view, lambda gpu: gpu.utilization_percent is not None and gpu.utilization_percent <= IDLE_PERCENT)
+    idle = _cards(view, _is_idle)
     if known and not idle:
         return None
     return _hang(view, verdict, "nccl.hang_vgpu_interposer", Confidence.LIKELY if idle else Confidence.POSSIBLE)
@@ -59,7 +59,9 @@ def _stuck_at_nccl(view: View, verdict: Verdict) -> bool:
     attempt = view.attempt
     waits = attempt.event_counts.get(WAIT, 0) >= WAITS
     timed_out = verdict.cause == WATCHDOG or any(event.cause in (STORE, WATCHDOG) for event in attempt.events)
-    if not waits and not timed_out and not (INTERPOSER in attempt.signs and verdict.state is State.UNKNOWN):
+    # Every start under such a library prints its lines: without a wait or a dump of idle cards a log that ends here was only cut.
+    idle = INTERPOSER in attempt.signs and (attempt.event_counts.get(WAIT, 0) > 0 or _cards(view, _is_idle))
+    if not waits and not timed_out and not idle:
         return False
     if verdict.cause not in (None, WATCHDOG) or verdict.state not in (State.UNKNOWN, State.FAILED):
         return False
@@ -77,6 +79,10 @@ def _hang(view: View, verdict: Verdict, cause: str, sure: Confidence) -> Verdict
     loaded = [snapshot for snapshot in view.snapshots if any(gpu.utilization_percent is not None for gpu in snapshot.gpus)]
     changed.evidence += [snapshot.source for snapshot in loaded[-1:]]
     return changed
+
+
+def _is_idle(gpu: Gpu) -> bool:
+    return gpu.utilization_percent is not None and gpu.utilization_percent <= IDLE_PERCENT
 
 
 def _p2p_off(view: View) -> bool:
