@@ -27,13 +27,16 @@ GREW = ("engine.version_bug.gpu_leak", "host_oom.killed.rss_growth", "unified_me
 EMPTY = 0.25
 #: A rise that is worth asking about, and a neighbour that is worth naming.
 WORTH, NEIGHBOUR = GIB, GIB
+#: Courses that are judged: more cards and processes of one machine tell nothing new.
+JUDGED = 32
 
 
 def apply(case: Case, verdict: Verdict, library: Library, findings: Sequence[Finding]) -> list[Finding]:
     """``findings`` with what the courses of memory add: sentences to those there are, further ones, and what to collect where they end."""
     found = list(findings)
-    seen = [(track, track.judged()) for track in _telling(case)]
-    for cause, severity, sure, text, sources in _findings(case, verdict, seen):
+    every = tracks(case.view)
+    seen = [(track, track.judged()) for track in _telling(case, every)[:JUDGED]]
+    for cause, severity, sure, text, sources in _findings(case, seen, every):
         place = next((at for at, finding in enumerate(found) if finding.cause == cause), None)
         if place is not None:
             known = found[place]
@@ -58,9 +61,8 @@ def _said_better(cause: str, verdict: Verdict) -> bool:
     return verdict.state is State.FAILED and cause != LEAK
 
 
-def _telling(case: Case) -> list[Track]:
+def _telling(case: Case, found: Sequence[Track]) -> list[Track]:
     """Of each card the engine's own processes, where they are listed, else the card; and every course of the host."""
-    found = tracks(case.view)
     family = dumps.wanted(case, None, None).family
     named = ("VLLM::", "sglang::")
     mine = [track for track in found if track.name == PROCESS and (track.pid in family or (track.who or "").startswith(named))]
@@ -72,7 +74,7 @@ def _telling(case: Case) -> list[Track]:
 
 
 def _findings(
-    case: Case, verdict: Verdict, seen: Sequence[tuple[Track, Growth]]
+    case: Case, seen: Sequence[tuple[Track, Growth]], every: Sequence[Track]
 ) -> Iterator[tuple[str, Severity, Confidence, Text, list[Source]]]:
     """(cause, severity, confidence, sentence, lines) of each course of a card or process that says something."""
     engine = case.view.engine is not None or any((track.who or "").startswith("VLLM::") for track, _ in seen)
@@ -94,14 +96,13 @@ def _findings(
             sure = Confidence.LIKELY if track.times is not None and growth.count - growth.first >= 2 * SHORTEST else Confidence.POSSIBLE
             yield cause, severity, Confidence.LIKELY if cause != LEAK else sure, sentence(track, growth), sources
     if engine:
-        yield from _joined_later(case)
+        yield from _joined_later(case, every)
 
 
-def _joined_later(case: Case) -> Iterator[tuple[str, Severity, Confidence, Text, list[Source]]]:
+def _joined_later(case: Case, every: Sequence[Track]) -> Iterator[tuple[str, Severity, Confidence, Text, list[Source]]]:
     """Processes that are not the engine's own, were not there in the first dumps, and hold more than the slack of a service."""
     family = dumps.wanted(case, None, None).family
     rows = {(row.gpu, row.pid): row for snapshot in case.view.snapshots for row in snapshot.processes}
-    every = tracks(case.view)
     first = min((reading.place for track in every if track.name in (CARD, PROCESS) for reading in track.readings), default=0)
     engines = {track.gpu for track in every if track.name == PROCESS and track.pid in family}
     for track in every:

@@ -65,6 +65,7 @@ def dumps(case: Case, gpu: int | None, rank: int | None, lines: Lines | None = N
     side = wanted(case, gpu, rank, lines)
     setting = case.view.environment.get(VISIBLE)
     visible = visible_devices(str(setting.value)) if setting is not None and setting.value is not None else None
+    runs: dict[int, Run] = {}
     for snapshot in case.view.snapshots:
         # A desktop's process whose number happens to be that of a container's process is not the engine.
         desktop = {row.pid for row in snapshot.processes if is_display(row) and row.pid is not None}
@@ -73,7 +74,10 @@ def dumps(case: Case, gpu: int | None, rank: int | None, lines: Lines | None = N
         if found is None:
             continue
         taken = dump_time(snapshot.time)
-        moment = place(taken, run(case, taken.year if taken else 2000), alive=alive(snapshot, here), occupied=_occupied(found, side))
+        year = taken.year if taken else 2000
+        if year not in runs:
+            runs[year] = run(case, year)
+        moment = place(taken, runs[year], alive=alive(snapshot, here), occupied=_occupied(found, side))
         if moment.when in (When.BEFORE, When.AFTER) and found.own_by in ("name", "amount"):
             found = replace(found, own=(), own_by=None, others=(*found.own, *found.others))
         yield Dump(found, moment)

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
+from functools import lru_cache
 
 #: Dates of nvidia-smi's table and -q, of CSV, of dmon, and of ISO loggers, with blanks squeezed and fractions of a second cut off.
 LAYOUTS = (
@@ -59,6 +60,7 @@ class Moment:
     distance: timedelta | None = None
 
 
+@lru_cache(maxsize=4096)
 def dump_time(text: str | None) -> datetime | None:
     """The date of a dump as it prints it; None for none, for a time of day alone and for other languages' dates."""
     squeezed = " ".join((text or "").split())
@@ -71,6 +73,7 @@ def dump_time(text: str | None) -> datetime | None:
     return None
 
 
+@lru_cache(maxsize=4096)
 def engine_time(text: str | None, year: int = 2000) -> datetime | None:
     """The date of an engine's line, in ``year`` where the line has none."""
     matched = _ENGINE.search(text or "")

@@ -23,6 +23,7 @@ class Page:
         self.first_line = first_line
         self.whole = whole
         self.redact = redact
+        self._last: tuple[int, str, Source] | None = None
 
     @cached_property
     def text(self) -> str:
@@ -31,7 +32,11 @@ class Page:
 
     def source(self, index: int, text: str | None = None) -> Source:
         """The Source of ``lines[index]``, redacted; ``text`` where another text than the whole line shows the figure better."""
-        return Source(self.name, self.first_line + index, self.redact((text if text is not None else self.lines[index])[:EXCERPT]))
+        shown = (text if text is not None else self.lines[index])[:EXCERPT]
+        # Several figures of one line are read one after the other: it is redacted once.
+        if self._last is None or self._last[0] != index or self._last[1] != shown:
+            self._last = (index, shown, Source(self.name, self.first_line + index, self.redact(shown)))
+        return self._last[2]
 
 
 @dataclass(frozen=True, slots=True)
