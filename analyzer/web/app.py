@@ -18,10 +18,11 @@ from starlette.staticfiles import StaticFiles
 
 from analyzer import __version__
 from analyzer.intake.errors import IntakeError
-from analyzer.store import repository
+from analyzer.store import receiving, repository
 from analyzer.web import api, negotiate, ops, site
 from analyzer.web.body import Pipes
 from analyzer.web.guard import Guard
+from analyzer.web.logs import quiet
 from analyzer.web.metrics import Counting, Metrics
 from analyzer.web.openapi import ERROR_ANSWERS, complete
 from analyzer.web.problems import Problem, response
@@ -45,6 +46,7 @@ _HTTP_CODES = {404: "not_found", 405: "method_not_allowed"}
 
 def create_app(settings: Settings, database: Database) -> FastAPI:
     """The application over a migrated database, without the layer that guards it (see ``guarded``)."""
+    quiet()
     here = Service(settings, database, Pipes(settings.pipes_per_address), Metrics())
     app = FastAPI(
         title="VRAM Ledger",
@@ -86,6 +88,7 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     if here.database.is_sqlite:
         await here.store(here.database.purge)  # what a killed process had deleted and not yet overwritten
     async with anyio.create_task_group() as tasks:
+        tasks.start_soon(_sweep, here)
         if here.settings.retention_days:
             tasks.start_soon(_expire, here)
         yield
@@ -93,6 +96,16 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     if app.state.slack is not None:
         await here.store(app.state.slack.close)
     here.database.close()
+
+
+async def _sweep(here: Service) -> None:
+    """Mark what a killed server was receiving, now and then: any of several servers may have been killed."""
+    while True:
+        try:
+            await here.store(receiving.abandoned, here.database, datetime.now(UTC))
+        except (OperationalError, InterfaceError) as error:
+            _log.warning("sweep: the database cannot be reached (%s)", type(error).__name__)
+        await anyio.sleep(receiving.TOUCH_SECONDS)
 
 
 async def _expire(here: Service) -> None:

@@ -76,8 +76,8 @@ class Body:
         if not self.is_pipe and length.isdecimal() and int(length) > settings.max_body_bytes:
             raise Problem("input_too_large", f"the body has {int(length)} bytes, the limit is {human(settings.max_body_bytes)}; {ENOUGH}")
 
-    async def pieces(self) -> AsyncIterator[bytes]:
-        """The body, in pieces of about PIECE_BYTES.
+    async def pieces(self, *, at_once: bool = False) -> AsyncIterator[bytes]:
+        """The body, in pieces of about PIECE_BYTES, or (``at_once``) as it comes.
 
         A body of known length that breaks or falls silent raises Problem; a pipe just ends, ``truncated``.
         """
@@ -93,7 +93,7 @@ class Body:
                 data, more, self.truncated = data[:room], False, True
             taken += len(data)
             buffer += data
-            if len(buffer) >= PIECE_BYTES:
+            if len(buffer) >= PIECE_BYTES or (at_once and buffer):
                 yield bytes(buffer)
                 buffer.clear()
         if buffer:

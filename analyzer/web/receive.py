@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import logging
 import time
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from analyzer.intake.errors import IntakeError
 from analyzer.store import repository
+from analyzer.store.receiving import RECEIVING
 from analyzer.store.repository import StaleError
 from analyzer.store.secrets import new_id, new_token, token_hash
 from analyzer.store.values import KeptInput, NewAnalysis, StoredAnalysis
@@ -19,6 +19,7 @@ from analyzer.web.answers import Stored
 from analyzer.web.body import Body
 from analyzer.web.encodings import Encoding
 from analyzer.web.guard import address
+from analyzer.web.logs import log_mistake
 from analyzer.web.problems import CODES, Problem
 from analyzer.web.service import Service, service
 from analyzer.web.upload import Outcome, Upload, clean_name
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
 
     from starlette.requests import Request
 
-_log = logging.getLogger("vramledger")
 #: How often an addition is tried again when another one was faster.
 _TRIES = 5
 
@@ -54,7 +54,7 @@ async def receive_new(request: Request, name: str, *, forms: bool, keep: bool = 
     outcome, fields = await _read(request, here, name, forms=forms, keep=keep)
     if not keep:
         return Received(outcome, None, None, fields)
-    identifier, token, created = new_id(), new_token(), _now()
+    identifier, token, created = new_id(), new_token(), now()
     await here.store(repository.create, here.database, NewAnalysis(identifier, created, token_hash(token), outcome.report, outcome.inputs))
     return Received(outcome, Stored(identifier, created), token, fields)
 
@@ -62,12 +62,14 @@ async def receive_new(request: Request, name: str, *, forms: bool, keep: bool = 
 async def receive_more(request: Request, analysis: StoredAnalysis, name: str) -> Received:
     """Add a request's body to an analysis, and analyse everything again. Raises Problem."""
     here = service(request)
+    if analysis.state == RECEIVING:
+        raise Problem("unavailable", "the pipe of this analysis is still open; add to it when it has ended", {"Retry-After": "60"})
     earlier = await here.store(repository.inputs, here.database, analysis.id)
     outcome, fields = await _read(request, here, name, forms=True, keep=True, earlier=earlier)
     added = outcome.inputs
     for _ in range(_TRIES):
         try:
-            await here.store(repository.replace, here.database, analysis.id, analysis.revision, outcome.report, added, _now())
+            await here.store(repository.replace, here.database, analysis.id, analysis.revision, outcome.report, added, now())
         except StaleError:
             again = await here.store(repository.get, here.database, analysis.id)
             if again is None:
@@ -89,7 +91,7 @@ def _anew(here: Service, inputs: list[KeptInput]) -> Outcome:
         raise known(error) from error
 
 
-def _now() -> datetime:
+def now() -> datetime:
     return datetime.now(UTC)
 
 
@@ -99,7 +101,7 @@ async def _read(
     body = Body(request, here.settings, here.pipes)
     mark = multipart.boundary(request.headers.get("content-type", "")) if forms else None
     encoding = Encoding(request.headers.get("content-encoding", ""), here.settings.limits)
-    with _counted(request, here, body):
+    with counted(request, here, body):
         upload = await here.work(Upload, here.settings, here.library, encoded=bool(encoding) or mark is not None, keep=keep)
         try:
             if earlier:
@@ -115,8 +117,8 @@ async def _read(
         except Problem:
             raise
         except Exception as error:
-            # A mistake of ours in reading one input: it is logged in full, the service goes on, nothing is stored.
-            _log.exception("an input could not be analysed")
+            # A mistake of ours in reading one input: it is logged, the service goes on, nothing is stored.
+            log_mistake("an input could not be analysed", error)
             here.metrics.analyses.labels("error").inc()
             raise Problem("unavailable", f"this input cannot be analysed, which is our mistake ({type(error).__name__})") from error
         finally:
@@ -127,7 +129,8 @@ async def _read(
 
 
 @contextlib.contextmanager
-def _counted(request: Request, here: Service, body: Body) -> Iterator[None]:
+def counted(request: Request, here: Service, body: Body) -> Iterator[None]:
+    """While a body is read: it counts among the open uploads, and as a pipe of its address. Raises Problem where it is one too many."""
     who = address(request.scope)
     if body.is_pipe:
         here.pipes.enter(who)

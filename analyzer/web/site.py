@@ -13,6 +13,7 @@ from analyzer.store.values import NewAnalysis
 from analyzer.web import auth, examples, history, library_site, negotiate, report_site
 from analyzer.web.answers import base_url, report_response
 from analyzer.web.api import found
+from analyzer.web.live import Live
 from analyzer.web.openapi import BODY, FORM_OR_BODY, REPORT_ANSWERS, UPLOAD_ANSWERS
 from analyzer.web.pages import page
 from analyzer.web.problems import Problem, encoded
@@ -58,6 +59,8 @@ async def post(request: Request) -> Response:
 
 
 async def _upload(request: Request, name: str, *, forms: bool) -> Response:
+    if negotiate.yes(request, "live"):
+        return Live(request, name)
     here = service(request)
     auth.require_uploader(request, here.settings)
     form = negotiate.form(request, "text")

@@ -106,12 +106,14 @@ class Upload:
                 self._keepers[-1].close()
 
     def now(self) -> Report | None:
-        """What is known before the end; None where nothing but blanks has come. The last report is the same without it."""
-        with self._work():
-            try:
-                return self._analysis.report()
-            except IntakeError:
-                return None
+        """What is known before the end; None where nothing but blanks has come. The last report is the same without it.
+
+        Its time is bounded by how often it is asked for, and does not count as that of the analysis.
+        """
+        try:
+            return self._analysis.report()
+        except IntakeError:
+            return None
 
     def finish(self) -> Outcome:
         """The report. To be called once."""
