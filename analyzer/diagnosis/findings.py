@@ -145,7 +145,7 @@ def figures(case: Case) -> dict[str, str | Text]:
             known |= words.figures([min(facts, key=lambda fact: fact.bytes or 0)])
     known |= proof.named(view)
     if case.event is not None:
-        known |= {f"group_{name}": value for name, value in case.event.groups.items()}
+        known |= {f"group_{name}": value for name, value in view.groups(case.event).items()}
     return known | dict(engine(view.engine).extra_figures(case))
 
 

@@ -41,6 +41,7 @@ class View:
     model: dict[str, object] | None = None
     command: str | None = None
     scopes: Mapping[str, str] = field(default_factory=dict)
+    redact: Callable[[str], str] = str
     source: Callable[[Place], Source] = field(default=lambda place: Source("", place.line, place.text))
 
     @property
@@ -75,6 +76,15 @@ class View:
         fact = self.fact(name, rank)
         return fact.value if fact is not None and isinstance(fact.value, (int, float)) else None
 
+    def groups(self, event: Event) -> dict[str, str]:
+        """What the expression of ``event``'s pattern took out of its line, by group, safe to show.
+
+        Only with its surroundings can a rule tell a secret: a redacted value is shown where it stands in the redacted lines as well.
+        """
+        shown = "\n".join(self.source(place).text for place in event.places)
+        cleaned = {name: self.redact(value) for name, value in event.groups.items()}
+        return {name: value for name, value in cleaned.items() if value in shown}
+
     def setting(self, flag: str) -> Value | None:
         """The value of a setting, by its long flag; None where the inputs do not state it."""
         setting = self.settings.get(flag)
@@ -87,11 +97,15 @@ class View:
         if rank is None and not unsigned and self.scopes.get(seen.name) not in ("engine", "host"):
             rank = self.ranks.of(seen.process)
         process = None if seen.process is None else f"{seen.process.name} pid={seen.process.pid}"
+        source = self.source(seen.place)
+        value = seen.value
+        if isinstance(value, str) and value not in source.text:
+            value = "…"  # what the line does not show after redaction, the fact does not show
         return Fact(
             seen.name,
-            seen.value,
+            value,
             seen.unit,
-            self.source(seen.place),
+            source,
             self.attempt.index,
             rank,
             seen.gpu,
@@ -158,6 +172,7 @@ def view(
         next((reading.model for reading in readings if reading.model), None),
         command.command if command is not None else None,
         scopes,
+        redact,
         source,
     )
     observations = sorted(attempt.observations(), key=lambda seen: seen.order)

@@ -44,7 +44,7 @@ def drop_flag(plan: Plan) -> Computed | None:
 def _issues(plan: Plan) -> list[lint.Issue]:
     """What the check says of each flag in the failing line's group ``flags``; flags that the table has in this version are left out."""
     event = plan.case.event
-    typed = event.groups.get("flags", "") if event is not None else ""
+    typed = plan.view.groups(event).get("flags", "") if event is not None else ""
     written = list(dict.fromkeys(word.partition("=")[0].rstrip(",") for word in typed.split() if re.match(r"--?[A-Za-z]", word)))
     others = [flag for flag in plan.view.settings if flag not in written]
     found = []
@@ -75,7 +75,7 @@ def _given(plan: Plan, written: str) -> Value | None:
     if stated is not None:
         return stated
     event = plan.case.event
-    typed = event.groups.get("flags", "") if event is not None else ""
+    typed = plan.view.groups(event).get("flags", "") if event is not None else ""
     following = re.search(rf"(?<!\S){re.escape(written)}[= ](?P<value>[^\s-]\S*)", typed)
     return following["value"] if following else None
 
