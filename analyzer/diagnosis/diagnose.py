@@ -93,6 +93,8 @@ def _remember(case: Case, past: _Past) -> None:
         shares = [fact.value for fact in past.facts if fact.attempt == info.index and fact.name == "budget.utilization"]
         # Of two possible defaults the larger one: where it failed the smaller one does too.
         share = shares[-1] if shares else engine(case.view.engine).default_utilization(case.view) or LARGEST_DEFAULT
+        if not shares and engine(case.view.engine).default_utilization(case.view) is None:
+            case.earlier_assumed = True
         if info.cause is not None and isinstance(share, (int, float)):
             case.earlier.append((float(share), info.cause))
     pools = [size for ledger in past.ledgers if (size := ledger.get("kv_cache")) is not None and size > 0]

@@ -21,6 +21,7 @@ class Case:
     figures: list[Fact] = field(default_factory=list)
     ledgers: list[Ledger] = field(default_factory=list)
     earlier: list[tuple[float, str]] = field(default_factory=list)  # (utilization, cause) of earlier starts that failed
+    earlier_assumed: bool = False  # whether such a utilization is only the largest default that is possible
     earlier_evidence: list[Source] = field(default_factory=list)  # the lines on which earlier failures rest
     earlier_pool: int | None = None  # KV pool in bytes of an earlier start that got further
 

@@ -21,6 +21,14 @@ class Lines:
         line = self._lines.get(name)
         return None if line is None else line.bytes
 
+    def line(self, name: str) -> LedgerLine | None:
+        """The line, or None."""
+        return self._lines.get(name)
+
+    def replace(self, name: str, size: int, formula: str, source: Source | None = None) -> None:
+        """Put a derived amount in the place of the one that is there."""
+        self._lines[name] = LedgerLine(name, size, Basis.DERIVED, source, formula)
+
     def measured(self, name: str, fact: Fact | None, formula: str | None = None) -> None:
         """A line that a fact states. Facts without a size, and a zero (report-contract: unknown and zero lines are left out), add nothing."""
         if fact is not None and fact.bytes:

@@ -119,6 +119,7 @@ def _plan(case: Case, lines: Lines, unit: _Unit) -> None:
         )
     if "budget" not in lines and total is not None and utilization is None and view.version is not None:
         _default_budget(view, lines, total)
+    _without_reserved(view, lines, rank)
     weights = view.fact("weights", rank)
     lines.measured("weights", weights)
     lines.measured("draft_weights", view.fact("draft_weights", rank))
@@ -162,6 +163,22 @@ def _plan(case: Case, lines: Lines, unit: _Unit) -> None:
         lines.measured("cuda_graphs_reserved", view.fact("cuda_graphs.estimated", rank))
     actual = view.fact("cuda_graphs.actual", rank)
     lines.measured("cuda_graphs", actual)
+
+
+def reserved(view: View, rank: int | None) -> int:
+    """Bytes of the budget that go to neither parts nor pool of this process: weights that another process holds (0.32.0+), and what a
+    multimodal front end is given after the pool was measured (0.25.0+, where the line says that the pool is reduced by it)."""
+    size = view.bytes("weights.external", rank) or 0
+    if "vllm.profiling.multimodal_reserve" in view.attempt.patterns:
+        size += view.bytes("budget.multimodal_reserve", rank) or 0
+    return size
+
+
+def _without_reserved(view: View, lines: Lines, rank: int | None) -> None:
+    size, budget = reserved(view, rank), lines.line("budget")
+    if size and budget is not None:
+        net = spell("budget − held for others = {b} − {r}", b=budget.bytes, r=size)
+        lines.replace("budget", budget.bytes - size, net, budget.source)
 
 
 def _default_budget(view: View, lines: Lines, total: int) -> None:

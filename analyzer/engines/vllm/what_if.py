@@ -266,13 +266,15 @@ class Run:
                 )
             )
             return None
-        size = budget_bytes(total.bytes, float(share))
-        lines["budget"] = LedgerLine(
-            "budget", size, Basis.DERIVED, formula=f"total × gpu_memory_utilization = {human(total.bytes)} × {share:g}"
-        )
         before = self.now(UTILIZATION)
-        was = budget.bytes if budget is not None else budget_bytes(total.bytes, float(before)) if isinstance(before, (int, float)) else None
-        return None if was is None else size - was
+        if not isinstance(before, (int, float)):
+            return None
+        gain = budget_bytes(total.bytes, float(share)) - budget_bytes(total.bytes, float(before))
+        # From the printed budget on, which may be without what is held for others (ledger.reserved).
+        size = (budget.bytes if budget is not None else budget_bytes(total.bytes, float(before))) + gain
+        formula = f"total × gpu_memory_utilization = {human(total.bytes)} × {share:g}"
+        lines["budget"] = LedgerLine("budget", size, Basis.DERIVED, formula=formula)
+        return gain
 
     def _pool(self, ledger: Ledger, lines: dict[str, LedgerLine], freed: int | None) -> None:
         pool = lines.pop("kv_cache", None)

@@ -134,6 +134,13 @@ def _lower(plan: Plan, before: float) -> float | None:
     return to if 0 < to < before else None
 
 
+def _earlier(plan: Plan, share: float) -> Text:
+    """The utilization of an earlier start, as far as the inputs tell it."""
+    if plan.case.earlier_assumed:
+        return Text(f"the default ({share:.2f} at most)", f"默认值（最多 {share:.2f}）")
+    return Text(f"{share:.2f}", f"{share:.2f}")
+
+
 def floor_of(plan: Plan) -> tuple[float | None, Text]:
     """(smallest utilization that can work, what asks for it): one request of full length, or an earlier start that left no pool."""
     total, budget, pool, needed = plan.total, plan.budget, plan.pool, plan.needed
@@ -142,14 +149,15 @@ def floor_of(plan: Plan) -> tuple[float | None, Text]:
     if total is not None and budget is not None and pool is not None and needed is not None:
         low = round(inverse.utilization_needed(total, budget, pool, needed), 2)
         length = plan.view.number("concurrency.at_tokens", plan.rank) or plan.max_len
-        of = Text(f" of {int(length)} tokens", f"（{int(length)} token）") if length else Text("", "")
-        why = Text(f"one request{of.en} ({human(needed)} of KV cache)", f"一个请求{of.zh}（KV cache {human(needed)}）")
+        of = Text(f" of {int(length)} tokens", f"{int(length)} token，") if length else Text("", "")
+        why = Text(f"one request{of.en} ({human(needed)} of KV cache)", f"一个请求（{of.zh}KV cache {human(needed)}）")
     failed = [share for share, cause in plan.case.earlier if cause == "kv_cache.no_memory_left" and share < (plan.utilization or 0)]
     if failed and max(failed) + HUNDREDTH > (low or 0):
         low = round(max(failed) + HUNDREDTH, 2)
+        at = _earlier(plan, max(failed))
         why = Text(
-            f"the start before, which had nothing left for the KV cache at {max(failed):.2f},",
-            f"上一次启动（{max(failed):.2f} 时 KV cache 没有空间）",
+            f"the start before, which had nothing left for the KV cache at {at.en},",
+            f"上一次启动（{at.zh} 时 KV cache 没有空间）",
         )
     return low, why
 
@@ -181,7 +189,7 @@ def sequences_and_utilization(plan: Plan) -> Computed | None:
         "to": str(to),
         "share_before": _share(before),
         "share": _share(share),
-        "share_low": _share(max(floor)),
+        "share_low": _earlier(plan, max(floor)),
     }
     changes = (FlagChange(FLAG, before, share), FlagChange("--max-num-seqs", plan.whole("--max-num-seqs"), to))
     return Computed(changes, values, plan.with_budget(share), verified=False)
@@ -269,7 +277,7 @@ def cumulative_utilization(plan: Plan) -> Computed | None:
                 f"把 {FLAG} 设为 {before:g} +（邻居占用的显存 / 显卡总显存），两个数都在 nvidia-smi 里",
             )
         )
-        what = Text("as nvidia-smi shows it", "见 nvidia-smi")
+        what = Text("as nvidia-smi shows it", "显存（见 nvidia-smi）")
         return Computed((action,), {"before": _share(before), "to": sum_, "used": what}, verified=False)
     to = inverse.utilization_up(total, used + round(before * total))
     if not before < to <= 0.98:

@@ -12,7 +12,7 @@ from analyzer.engines.vllm import flags
 from analyzer.engines.vllm.changes import where
 from analyzer.engines.vllm.eras import Era, Others, Where, common_others, default_utilization
 from analyzer.engines.vllm.identity import budget_bytes
-from analyzer.engines.vllm.ledger import environment, eras, graphs_inside
+from analyzer.engines.vllm.ledger import environment, eras, graphs_inside, reserved
 from analyzer.facts.view import View
 from analyzer.model import Basis, Fact, Ledger, LedgerLine
 from analyzer.model.ledger import ordered
@@ -107,11 +107,18 @@ class Plan:
 
     @cached_property
     def budget(self) -> int | None:
-        """The budget: printed, or total × utilization."""
+        """The budget: printed, or total × utilization; with what is held in it for others."""
         printed = self.line("budget")
-        if printed is not None or self.total is None or self.utilization is None:
-            return printed
+        if printed is not None:
+            return printed + self.reserved
+        if self.total is None or self.utilization is None:
+            return None
         return budget_bytes(self.total, self.utilization)
+
+    @cached_property
+    def reserved(self) -> int:
+        """Bytes of the budget that are held for others (ledger.reserved); the ledger's budget is without them."""
+        return reserved(self.view, self.rank)
 
     @cached_property
     def pool(self) -> int | None:
@@ -214,7 +221,7 @@ class Plan:
         pool = self.pool + budget - self.budget
         formula = spell("total × {u} = {t} × {u}", t=self.total, u=utilization)
         return self.replaced(
-            LedgerLine("budget", budget, Basis.DERIVED, formula=formula),
+            LedgerLine("budget", budget - self.reserved, Basis.DERIVED, formula=formula),
             LedgerLine("kv_cache", pool, Basis.DERIVED, formula="budget − everything else of it, as measured"),
         )
 

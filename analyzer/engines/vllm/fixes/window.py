@@ -146,10 +146,10 @@ def _beside(plan: Plan, fixes: Sequence[Fix]) -> Window | None:
         room = human(plan.total - plan.budget)
         tail = Text(
             f" How much the graphs take in all, this log can't tell: more than the {room} beside the budget.",
-            f" graph 总共需要多少，日志看不出：超过预算之外的 {room}。",
+            f"graph 总共需要多少，日志看不出：超过预算之外的 {room}。",
         )
     elif missing:
-        tail = Text(f" At least {human(missing)} were missing.", f" 至少缺 {human(missing)}。")
+        tail = Text(f" At least {human(missing)} were missing.", f"至少缺 {human(missing)}。")
     if low is None:
         if not tail.en:
             return None
@@ -157,7 +157,7 @@ def _beside(plan: Plan, fixes: Sequence[Fix]) -> Window | None:
     else:
         text = Text(
             f"Not below {low:.2f}: {why.en} needs that. At most {high:.2f}: {failed.en}.{tail.en}",
-            f"不低于 {low:.2f}：{why.zh}需要。最多 {high:.2f}：{failed.zh}。{tail.zh}",
+            f"不低于 {low:.2f}：{why.zh}的需要。最多 {high:.2f}：{failed.zh}。{tail.zh}",
         )
     return Window(FLAG, low, high, "failed", True, False, text)
 
