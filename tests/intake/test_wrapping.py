@@ -81,10 +81,12 @@ KNOWN_MISSES = {
 
 #: Texts that are no logs of an engine, or whose meaning is in their own wrapping.
 LOGS = ("engine-log",)
+#: Whole logs of real runs, of three releases.
+LONG = ("0.32.0-colour-tty", "0.32.0-kv-too-small", "0.11.0.post2-healthy", "0.8.5.post2-preemption")
 CASES = [
     name
     for name in sorted(FOLDERS)
-    if FOLDERS[name].parent.name in ("vllm-startup", "real-cpu") and any(given["kind"] in LOGS for given in answer(name)["inputs"])
+    if (FOLDERS[name].parent.name == "vllm-startup" or name in LONG) and any(given["kind"] in LOGS for given in answer(name)["inputs"])
 ]
 
 
