@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from slack_bolt import Ack, App, BoltContext, BoltResponse, Respond
 from slack_bolt.request import BoltRequest
 from slack_sdk.errors import SlackApiError
+from slack_sdk.signature import SignatureVerifier
 
 from analyzer.slack import blocks, words
 from analyzer.slack.client import CLOSED, Slack, error_code, reason, web_client
@@ -65,20 +66,24 @@ class Bot:
         secret = settings.slack_signing_secret
         self.app = App(
             client=self.slack.client,
-            token=token,
             # Never empty: an empty secret would verify what anybody signs with it.
             signing_secret=secret.get_secret_value() if secret else token,
+            process_before_response=True,  # every listener only hands its work on, so it is handed on when Slack is told so
             request_verification_enabled=True,
             token_verification_enabled=False,
             logger=_quiet(),
         )
-        self._signed = secret is not None
+        self._verifier = SignatureVerifier(secret.get_secret_value()) if secret else None
         self._listen()
+
+    def believes(self, body: str, timestamp: str, signature: str) -> bool:
+        """Whether Slack signed ``body``, within the last five minutes. Without a signing secret nothing is believed."""
+        if self._verifier is None or not timestamp.isdecimal():
+            return False
+        return self._verifier.is_valid(body, timestamp, signature)
 
     def dispatch(self, request: BoltRequest) -> BoltResponse:
         """Answer one request of Slack's; what takes time goes on in the background."""
-        if request.mode != "socket_mode" and not self._signed:
-            return BoltResponse(status=401, body="")
         return self.app.dispatch(request)
 
     def close(self) -> None:
@@ -114,11 +119,12 @@ class Bot:
         return next()
 
     def _on_mention(self, body: Body, event: Body, context: BoltContext) -> None:
-        self._ask(_team(body, context), event, context.bot_user_id)
+        if is_message(event) and event.get("channel"):
+            self._ask(_team(body, context), event, context.bot_user_id)
 
     def _on_message(self, body: Body, event: Body, context: BoltContext) -> None:
         me = context.bot_user_id
-        if not is_message(event) or event.get("bot_id") or event.get("user") in (None, me):
+        if not is_message(event) or not event.get("channel") or event.get("bot_id") or event.get("user") in (None, me):
             return
         if event.get("channel_type") == "im":
             self._ask(_team(body, context), event, me)

@@ -47,8 +47,8 @@ _LIGHT = frozenset({"part-free", "part-cuda_graphs", "part-cuda_graphs_reserved"
 WIDTH = 720
 #: Ledgers on one picture; a chat shows it some 360 to 700 points wide.
 _SHOWN = 2
-#: Pixels a unit of the drawing: sharp on screens of twice the density.
-ZOOM = 2.0
+#: Pixels a unit of the drawing: sharp enough on screens of twice the density, drawn in a seventh of a second.
+ZOOM = 1.5
 _HEAD, _ROW, _COLUMNS, _MARGIN, _SWATCH, _AMOUNT = 26, 20, 3, 14, 11, 165
 #: Lines that the bars show as marks, not as parts.
 _MARKS = ("total", "budget")

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from analyzer.settings import Settings
     from analyzer.store.values import KeptInput
 
-#: Less than this, in which nothing is recognised, is talk.
-MIN_CHARS = 60
+#: Less than this, in which nothing is recognised, is talk; no line of a log is as short as the other.
+MIN_CHARS, MIN_LINE = 60, 12
 _FENCED = re.compile(r"```.*?(?:```|\Z)", re.DOTALL)
 _CHINESE = re.compile(r"[\u4e00-\u9fff]")
 #: Segments that people's talk gives as well.
@@ -84,6 +84,8 @@ def _feed(upload: Upload, items: Sequence[Item]) -> tuple[Item, IntakeError] | N
 
 def alone(settings: Settings, library: Library, item: Item) -> Report | None:
     """The report on one item, not to be kept; None where it cannot be read."""
+    if len(item.data) < MIN_LINE:
+        return None
     try:
         outcome = read(settings, library, (), [item], keep=False).outcome
     except Problem:

@@ -36,16 +36,23 @@ def mount(app: FastAPI, bot: Bot) -> None:
             text = body.decode()
         except UnicodeDecodeError:
             return Response(status_code=400)
+        # Before anything of it is read: what is not Slack's is not even parsed.
+        given = request.headers
+        if not bot.believes(text, given.get("x-slack-request-timestamp", ""), given.get("x-slack-signature", "")):
+            return Response(status_code=401)
+        headers: dict[str, str | Sequence[str]] = {name: given.getlist(name) for name in given}
+        try:
+            asked = BoltRequest(body=text, query=request.url.query, headers=headers)
+        except (ValueError, TypeError, AttributeError, KeyError):  # no JSON, or JSON that is no request of Slack's
+            return Response(status_code=400)
         if not limiter:
             limiter.append(CapacityLimiter(_THREADS))
-        headers: dict[str, str | Sequence[str]] = {name: request.headers.getlist(name) for name in request.headers}
-        asked = BoltRequest(body=text, query=request.url.query, headers=headers)
         with anyio.CancelScope(shield=True):
             answer = await to_thread.run_sync(bot.dispatch, asked, limiter=limiter[0])
         kept = {name: values[0] for name, values in answer.headers.items() if name.lower() not in ("content-length", "set-cookie")}
         return Response(answer.body, answer.status, kept)
 
-    app.add_api_route(PATH, events, methods=["POST"], include_in_schema=False)
+    app.add_route(PATH, events, methods=["POST"], include_in_schema=False)
 
 
 async def _body(request: Request) -> bytes | None:
