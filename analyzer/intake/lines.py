@@ -37,7 +37,7 @@ _RECORD = re.compile(
 _BRACKET = re.compile(r"\[(?P<time>(?:\d{4}-\d\d-\d\d )?\d\d:\d\d:\d\d)(?:[.,]\d+)?(?P<name>(?: [A-Z][A-Z_]{0,10}\d+)*)\] ?")
 _REPEATED = re.compile(r"\s*\[repeated (\d+)x across cluster\](?:\s*\(Ray deduplicates logs.*)?\s*$")
 _GROUPS = re.compile(r"(DP|PP|PCP|TP|DCP|EP)(\d+)")
-_FILE_RANK = re.compile(r"\[rank(\d+)\]:?\s?")
+_FILE_RANK = re.compile(r"\s{0,8}\[rank(\d+)\]:?\s?")
 
 #: Most characters that VLLM_LOGGING_PREFIX (0.6.4+) puts between the process's tag and the level; farther in, a record is a quoted one.
 OWN_PREFIX = 64
