@@ -58,6 +58,8 @@ class Settings(BaseSettings):
     upload_timeout: float = Field(30, gt=0)  # without a byte of a body whose length is known
     pipe_idle_seconds: float = Field(86400, gt=0)  # without a byte of one whose length is not
     pipes_per_address: int = Field(32, ge=1)
+    max_connections: int = Field(1000, ge=1)  # open at the same time; one more is answered 503
+    connections_per_address: int = Field(256, ge=1)  # not counted behind a trusted proxy
 
     patterns: _Paths = ()  # folders of own patterns, beside the library
     lang: str = "en"  # for whoever does not say

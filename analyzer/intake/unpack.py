@@ -16,7 +16,7 @@ from analyzer.intake.limits import Limits
 _MAGIC_BYTES = 4
 _TAR_BYTES = 512
 #: An archive, and one inside it.
-_ARCHIVES = 2
+ARCHIVES = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +92,7 @@ class Layer:
 
 def unpacker(open_text: Callable[[str | None], Target], limits: Limits, total: Total) -> Layer:
     """Where the bytes of one input go. ``open_text`` is called for every text inside, one after the other."""
-    return Layer(_Way(open_text, limits, total), None, _ARCHIVES, packed=False, compressed=False)
+    return Layer(_Way(open_text, limits, total), None, ARCHIVES, packed=False, compressed=False)
 
 
 class _Expanding:

@@ -59,12 +59,14 @@ def make_engine(url: str) -> Engine:
     found = parsed(url)
     path = sqlite_file(found)
     if path is None:
-        return create_engine(found, pool_pre_ping=True, pool_size=10, max_overflow=40, pool_timeout=10)
+        return create_engine(found, hide_parameters=True, pool_pre_ping=True, pool_size=10, max_overflow=40, pool_timeout=10)
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
         raise DatabaseError(f"no database can be made in {path.parent}: {error.strerror}") from error
-    engine = create_engine(found, pool_size=10, max_overflow=40, pool_timeout=10, connect_args={"timeout": BUSY_SECONDS})
+    # An error never shows the values of a statement: they are of inputs.
+    options = {"pool_size": 10, "max_overflow": 40, "pool_timeout": 10, "hide_parameters": True}
+    engine = create_engine(found, connect_args={"timeout": BUSY_SECONDS}, **options)
     event.listen(engine, "connect", _prepare_sqlite)
     event.listen(engine, "begin", _begin_sqlite)
     return engine

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
+from analyzer.intake.unpack import ARCHIVES
 from analyzer.model import Text
 from analyzer.store import repository
 from analyzer.store.codec import CodecError
@@ -18,6 +19,7 @@ from analyzer.store.values import HistoryFilter, HistoryItem, StoredAnalysis
 from analyzer.web import auth, negotiate, what_if
 from analyzer.web.answers import Stored, base_url, json_response, moment, page_url, report_response
 from analyzer.web.encodings import SUPPORTED
+from analyzer.web.multipart import MEMORY_BYTES
 from analyzer.web.openapi import BODY, FORM_OR_BODY, REPORT_ANSWERS, UPLOAD_ANSWERS
 from analyzer.web.problems import Problem
 from analyzer.web.receive import default_name, receive_more, receive_new
@@ -150,6 +152,9 @@ def limit_values(here: Service) -> dict[str, Any]:
         "max_body_bytes": settings.max_body_bytes,
         "max_expanded_bytes": settings.max_expanded_bytes,
         "max_expansion_ratio": settings.max_expansion_ratio,
+        "expansion_grace_bytes": settings.limits.expansion_grace_bytes,
+        "max_archive_depth": ARCHIVES,
+        "max_multipart_memory_bytes": MEMORY_BYTES,
         "max_files": settings.max_files,
         "max_line_bytes": settings.max_line_bytes,
         "stored_head_bytes": settings.stored_head_bytes,
@@ -158,10 +163,14 @@ def limit_values(here: Service) -> dict[str, Any]:
         "upload_timeout_seconds": settings.upload_timeout,
         "pipe_idle_seconds": settings.pipe_idle_seconds,
         "pipes_per_address": settings.pipes_per_address,
+        "max_connections": settings.max_connections,
+        "connections_per_address": settings.connections_per_address,
         "uploads_per_minute": settings.rate_limit or None,
         "reads_per_minute": settings.read_rate_limit if settings.rate_limit else None,
         "retention_days": settings.retention_days or None,
         "content_encodings": list(SUPPORTED),
+        "archives": ["zip", "tar"],
+        "compressed_files": ["gzip", "zstd"],
     }
 
 

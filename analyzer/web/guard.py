@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import ipaddress
+import math
+import re
 import time
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 import anyio
+from limits import RateLimitItemPerMinute
+from limits.storage import MemoryStorage
+from limits.strategies import SlidingWindowCounterRateLimiter
 from starlette.datastructures import MutableHeaders
 from starlette.requests import Request
 
@@ -38,27 +43,31 @@ HEADERS = {
 #: How much of a body is still read after its answer was sent, so that the sender sees the answer and no reset connection.
 LINGER_SECONDS = 2.0
 LINGER_BYTES = 64 << 20
-_MINUTE = 60.0
 
 
 class Rates:
-    """Counts an address's requests in each minute. One process's memory: a limit against accidents, not against a botnet."""
+    """Bounds an address's requests in any minute. One process's memory: against accidents and the careless, not against a botnet."""
 
     def __init__(self, uploads: int, reads: int) -> None:
-        self._limits = {"upload": uploads, "read": reads}
-        self._window = 0.0
-        self._counts: dict[tuple[str, str], int] = {}
+        self._limits = {"upload": RateLimitItemPerMinute(uploads), "read": RateLimitItemPerMinute(reads)}
+        self._windows = SlidingWindowCounterRateLimiter(MemoryStorage())
 
-    def wait(self, address: str, kind: str, now: float) -> int | None:
+    def wait(self, address: str, kind: str) -> int | None:
         """Count a request; seconds to wait where it is one too many."""
-        if now - self._window >= _MINUTE:
-            self._window = now
-            self._counts.clear()
-        key = (address, kind)
-        self._counts[key] = self._counts.get(key, 0) + 1
-        if self._counts[key] <= self._limits[kind]:
+        limit = self._limits[kind]
+        if self._windows.hit(limit, kind, address):
             return None
-        return max(1, round(self._window + _MINUTE - now))
+        return min(60, max(1, math.ceil(self._windows.get_window_stats(limit, kind, address).reset_time - time.time())))
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine reaches ``host``."""
+    if host.lower() == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False
 
 
 def address(scope: Scope) -> str:
@@ -87,12 +96,28 @@ class Guard:
             return
         request = Request(scope)
         exchange = _Exchange(request, receive, send)
-        problem = self._foreign(request) or self._too_many(request)
+        problem = self._rebound(request) or self._foreign(request) or self._too_many(request)
         if problem is None:
             await self._app(scope, exchange.receive, exchange.send)
             return
         answer = response(problem, negotiate.error_form(request), negotiate.language(request, self._settings.lang))
         await answer(scope, exchange.receive, exchange.send)
+
+    def _rebound(self, request: Request) -> Problem | None:
+        """A problem where a server that listens on loopback is called by another name: a web page's own, turned to this machine.
+
+        A proxy in front of it is named by VRAMLEDGER_TRUSTED_PROXIES or VRAMLEDGER_PUBLIC_URL; what Slack sends is signed.
+        """
+        settings = self._settings
+        host = request.headers.get("host")
+        if host is None or settings.trusted_proxies or not is_loopback(settings.host) or request.url.path.startswith("/slack/"):
+            return None
+        name = re.sub(r":\d*$", "", host.strip()).lower()
+        if is_loopback(name) or name.endswith(".localhost") or name == settings.host.lower():
+            return None
+        if settings.public_url is not None and host.lower() == urlsplit(settings.public_url).netloc.lower():
+            return None
+        return Problem("forbidden", "this server answers to localhost only; behind a proxy, set VRAMLEDGER_PUBLIC_URL to its address")
 
     def _foreign(self, request: Request) -> Problem | None:
         """A problem where another site's page sends a browser here to change something."""
@@ -118,7 +143,7 @@ class Guard:
         if self._rates is None or path in ("/healthz", "/readyz", "/metrics", "/slack/events") or path.startswith("/static/"):
             return None
         kind = "read" if request.method in (*_SAFE, "DELETE") else "upload"
-        seconds = self._rates.wait(address(request.scope), kind, time.monotonic())
+        seconds = self._rates.wait(address(request.scope), kind)
         if seconds is None:
             return None
         return Problem("rate_limited", f"too many requests from your address; try again in {seconds} s", {"Retry-After": str(seconds)})

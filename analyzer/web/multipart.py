@@ -12,6 +12,12 @@ from analyzer.web.upload import Incoming, Upload, clean_name
 TEXT_FIELD = "text"
 _FIELD_BYTES = 4096
 _MAX_FIELDS = 32
+#: The headers of one part, and parts of any kind beside the files.
+PART_HEADER_BYTES = 16 << 10
+_MAX_PARTS = 256
+#: What a form holds in memory at most, with the usual settings: parts stream by, and of what is kept of 64 files only the newest
+#: half megabyte each, and the ends of the one that is read (analyzer/store/keep.py).
+MEMORY_BYTES = 64 << 20
 
 
 def boundary(content_type: str) -> bytes | None:
@@ -37,6 +43,7 @@ class Form:
         self._field: str | None = None
         self._incoming: Incoming | None = None
         self._parts = 0
+        self._header_bytes = 0
         self.fields: dict[str, str] = {}
         self._value = bytearray()
         try:
@@ -44,8 +51,8 @@ class Form:
                 mark,
                 {
                     "on_part_begin": self._begin,
-                    "on_header_field": lambda data, start, end: self._header[0].extend(data[start:end]),
-                    "on_header_value": lambda data, start, end: self._header[1].extend(data[start:end]),
+                    "on_header_field": lambda data, start, end: self._header_part(0, data[start:end]),
+                    "on_header_value": lambda data, start, end: self._header_part(1, data[start:end]),
                     "on_header_end": self._header_end,
                     "on_headers_finished": self._headers_end,
                     "on_part_data": self._data,
@@ -70,9 +77,18 @@ class Form:
 
     def _begin(self) -> None:
         self._parts += 1
+        if self._parts > _MAX_PARTS:
+            raise Problem("malformed_multipart", f"more than {_MAX_PARTS} parts; send an archive (tar or zip) instead")
         self._headers = {}
+        self._header_bytes = 0
         self._name = self._field = self._incoming = None
         self._value.clear()
+
+    def _header_part(self, which: int, data: bytes) -> None:
+        self._header_bytes += len(data)
+        if self._header_bytes > PART_HEADER_BYTES:
+            raise Problem("malformed_multipart", f"the headers of a part are longer than {PART_HEADER_BYTES} bytes")
+        self._header[which].extend(data)
 
     def _header_end(self) -> None:
         name, value = self._header

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
-import ipaddress
+import resource
 import sys
-from typing import TYPE_CHECKING, Any, cast
+from collections import Counter
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
+import h11
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
@@ -16,6 +19,7 @@ from analyzer.store.database import Database, DatabaseError
 from analyzer.store.upgrade import upgrade
 from analyzer.web.app import create_app, guarded
 from analyzer.web.body import REST
+from analyzer.web.guard import is_loopback
 
 if TYPE_CHECKING:
     import socket
@@ -36,9 +40,52 @@ class ServeError(RuntimeError):
 
 
 class Protocol(H11Protocol):
-    """HTTP/1.1 that keeps what had come of a body when its connection broke: the end of a pipe is its most telling part."""
+    """HTTP/1.1 that keeps what had come of a body when its connection broke: the end of a pipe is its most telling part.
+
+    A connection that does not send the whole head of a request within ``head_seconds`` is closed, and so is one of an address that
+    has ``per_address`` of them open.
+    """
+
+    head_seconds = 30.0
+    per_address = 0  # no bound
+    open_connections: ClassVar[Counter[str]] = Counter()
+    _late: asyncio.TimerHandle | None = None
+    _counted: str | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._wait_for_head()
+        if self.per_address and self.client:
+            self._counted = self.client[0]
+            self.open_connections[self._counted] += 1
+            if self.open_connections[self._counted] > self.per_address:
+                transport.close()
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        if self.conn.their_state is h11.IDLE:
+            self._wait_for_head()
+        elif self._late is not None:
+            self._late.cancel()
+            self._late = None
+
+    def _wait_for_head(self) -> None:
+        if self._late is None:
+            self._late = self.loop.call_later(self.head_seconds, self._too_late)
+
+    def _too_late(self) -> None:
+        self._late = None
+        if self.conn.their_state is h11.IDLE and (self.cycle is None or self.cycle.response_complete) and not self.transport.is_closing():
+            self.transport.write(b"HTTP/1.1 408 Request Timeout\r\nConnection: close\r\nContent-Length: 0\r\n\r\n")
+            self.transport.close()
 
     def connection_lost(self, exc: Exception | None) -> None:
+        if self._late is not None:
+            self._late.cancel()
+        if self._counted is not None:
+            self.open_connections[self._counted] -= 1
+            if self.open_connections[self._counted] <= 0:
+                del self.open_connections[self._counted]
         if self.cycle is not None and not self.cycle.response_complete:
             cast("dict[str, object]", self.cycle.scope)[REST] = bytes(self.cycle.body)
         super().connection_lost(exc)
@@ -76,9 +123,20 @@ def run(host: str | None = None, port: int | None = None, *, public: bool = Fals
     except (ServeError, SettingsError, DatabaseError, LibraryError) as error:
         print(f"vramledger serve: {error}", file=sys.stderr)
         return MISUSE
+    _allow_files(settings.max_connections + 256)
     with contextlib.suppress(KeyboardInterrupt):  # the signal that ended it, given on once everything is stored
         made.run()
     return 0 if made.started else FAILED
+
+
+def _allow_files(wanted: int) -> None:
+    """Every connection is an open file: raise the process's own bound as far as the system lets it."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard != resource.RLIM_INFINITY:
+        wanted = min(wanted, hard)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        with contextlib.suppress(ValueError, OSError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 def server(settings: Settings) -> Server:
@@ -87,6 +145,11 @@ def server(settings: Settings) -> Server:
     here: Service = app.state.service
     _ = here.library
     proxies = list(settings.trusted_proxies)
+    own = {
+        "head_seconds": settings.upload_timeout,
+        "per_address": 0 if proxies else settings.connections_per_address,
+        "open_connections": Counter(),
+    }
     options: dict[str, Any] = {"proxy_headers": bool(proxies)}
     if proxies:
         options["forwarded_allow_ips"] = proxies
@@ -94,7 +157,8 @@ def server(settings: Settings) -> Server:
         guarded(app),
         host=settings.host,
         port=settings.port,
-        http=Protocol,
+        http=type("Protocol", (Protocol,), own),
+        limit_concurrency=settings.max_connections,
         ws="none",
         lifespan="on",
         log_level="warning",
@@ -114,13 +178,3 @@ def check_binding(settings: Settings) -> None:
         f"refusing to listen on {settings.host}: others could read the history and upload. "
         "Set VRAMLEDGER_TOKENS (history and deletion then need one), or say --public (VRAMLEDGER_PUBLIC=1) if that is meant."
     )
-
-
-def is_loopback(host: str) -> bool:
-    """Whether only this machine reaches ``host``."""
-    if host.lower() == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return False

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import gzip
+import io
 import json
 import socket
 import subprocess
+import tarfile
+import time
+import zipfile
 from typing import TYPE_CHECKING, Any
 
 import httpx
@@ -13,7 +17,10 @@ import pytest
 import zstandard
 
 from analyzer.analysis import Analysis
+from analyzer.settings import load as load_settings
 from analyzer.store import repository
+from analyzer.store.keep import SPOOL_BYTES
+from analyzer.web.multipart import MEMORY_BYTES
 from analyzer.web.problems import CODES
 from tests.web.conftest import LOG, Running, running
 
@@ -21,6 +28,28 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 BOMB = gzip.compress(b"line\n" * (1 << 20))
+
+
+def _zip(*files: tuple[str, bytes]) -> bytes:
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, data in files:
+            archive.writestr(name, data)
+    return out.getvalue()
+
+
+def _tar(data: bytes) -> bytes:
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w") as archive:
+        info = tarfile.TarInfo("a.log")
+        info.size = len(data)
+        archive.addfile(info, io.BytesIO(data))
+    return out.getvalue()
+
+
+ZIP_BOMB = _zip(("a.log", b"line\n" * (1 << 20)))
+TAR_BOMB = _tar(b"line\n" * (1 << 20))
+MANY_FILES = _zip(*((f"{number}.log", b"x") for number in range(4)))
 
 
 @pytest.fixture(scope="module")
@@ -88,6 +117,30 @@ def small(sqlite_url: str) -> Iterator[Running]:
         ("POST", "/v1/analyses", {"content": LOG, "headers": {"Sec-Fetch-Site": "cross-site"}}, "forbidden"),
         ("PUT", "/", {"content": LOG, "headers": {"Sec-Fetch-Site": "same-site"}}, "forbidden"),
         ("DELETE", "/v1/analyses/" + "x" * 22, {"headers": {"Origin": "http://127.0.0.1:1"}}, "forbidden"),
+        ("GET", "/v1/analyses", {"headers": {"Host": "rebound.example"}}, "forbidden"),
+        ("GET", "/v1/limits", {"headers": {"Host": "127.0.0.1.rebound.example:8000"}}, "forbidden"),
+        ("PUT", "/", {"content": LOG, "headers": {"Host": "192.168.1.9"}}, "forbidden"),
+        ("PUT", "/", {"content": ZIP_BOMB}, "expansion_too_large"),
+        ("PUT", "/", {"content": gzip.compress(TAR_BOMB)}, "expansion_too_large"),
+        ("POST", "/", {"files": [("f", ("a.zip", MANY_FILES))]}, "input_too_large"),
+        (
+            "POST",
+            "/",
+            {
+                "content": b"--b\r\nContent-Disposition: form-data; x=" + b"x" * 20_000 + b"\r\n\r\n\r\n--b--",
+                "headers": {"Content-Type": "multipart/form-data; boundary=b"},
+            },
+            "malformed_multipart",
+        ),
+        (
+            "POST",
+            "/",
+            {
+                "content": b'--b\r\nContent-Disposition: form-data; name="text"\r\n\r\n\r\n' * 300 + b"--b--",
+                "headers": {"Content-Type": "multipart/form-data; boundary=b"},
+            },
+            "malformed_multipart",
+        ),
     ],
 )
 def test_refusals(small: Running, method: str, path: str, options: dict[str, Any], code: str) -> None:
@@ -118,7 +171,7 @@ def test_our_own_pages_may(small: Running) -> None:
 
 def test_too_large_is_answered_before_it_is_sent(small: Running) -> None:
     with socket.create_connection(small.address, timeout=10) as connection:
-        connection.sendall(b"PUT / HTTP/1.1\r\nHost: x\r\nContent-Length: 99999999999\r\nExpect: 100-continue\r\n\r\n")
+        connection.sendall(b"PUT / HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 99999999999\r\nExpect: 100-continue\r\n\r\n")
         answer = connection.recv(65536)
     assert answer.startswith(b"HTTP/1.1 413 ")
     assert b"100 Continue" not in answer
@@ -135,15 +188,104 @@ def test_a_sender_who_does_not_wait_still_reads_the_answer(small: Running) -> No
 
 def test_a_silent_upload_is_given_up(small: Running) -> None:
     with socket.create_connection(small.address, timeout=10) as connection:
-        connection.sendall(b"PUT / HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\nhello")
+        connection.sendall(b"PUT / HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 100\r\n\r\nhello")
         assert connection.recv(65536).startswith(b"HTTP/1.1 408 ")
+
+
+def test_a_request_that_never_begins_is_given_up(small: Running) -> None:
+    for begun in (b"", b"PUT / HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Slow: "):
+        with socket.create_connection(small.address, timeout=10) as connection:
+            connection.sendall(begun)
+            assert connection.recv(65536).startswith(b"HTTP/1.1 408 ")
+            assert not connection.recv(65536)
+
+
+def test_a_second_request_that_never_ends_is_given_up(small: Running) -> None:
+    with socket.create_connection(small.address, timeout=10) as connection:
+        connection.sendall(b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+        assert connection.recv(65536).startswith(b"HTTP/1.1 200 ")
+        connection.sendall(b"GET /healthz HT")
+        said = b""
+        while piece := connection.recv(65536):
+            said += piece
+        assert b"HTTP/1.1 408 " in said
+
+
+def test_connections_of_an_address_are_limited(tmp_path: Any) -> None:
+    with running(f"sqlite:///{tmp_path / 'a.db'}", connections_per_address=3) as server:
+        held = [socket.create_connection(server.address, timeout=10) for _ in range(3)]
+        time.sleep(0.2)
+        with socket.create_connection(server.address, timeout=10) as one_more:
+            assert not one_more.recv(1)
+        held.pop().close()
+        time.sleep(0.2)
+        with server.client() as client:
+            assert client.get("/healthz").status_code == 200
+        for connection in held:
+            connection.close()
+
+
+def test_many_connections_leave_the_service_standing(tmp_path: Any) -> None:
+    given = {"max_connections": 40, "connections_per_address": 1000, "upload_timeout": 1.0}
+    with running(f"sqlite:///{tmp_path / 'a.db'}", **given) as server:
+        held = [socket.create_connection(server.address, timeout=10) for _ in range(60)]
+        time.sleep(0.2)
+        with server.client() as client:
+            assert client.get("/healthz").status_code == 503
+            time.sleep(1.5)
+            assert client.get("/healthz").status_code == 200
+        for connection in held:
+            connection.close()
+
+
+@pytest.mark.parametrize(
+    ("given", "host", "status"),
+    [
+        ({}, "localhost:80", 200),
+        ({}, "[::1]:8000", 200),
+        ({}, "app.localhost", 200),
+        ({}, "evil.example", 403),
+        ({"public_url": "https://ledger.example"}, "ledger.example", 200),
+        ({"public_url": "https://ledger.example"}, "evil.example", 403),
+        ({"trusted_proxies": "127.0.0.1"}, "ledger.example", 200),
+    ],
+)
+def test_a_server_on_loopback_answers_to_its_own_names(tmp_path: Any, given: dict[str, str], host: str, status: int) -> None:
+    with running(f"sqlite:///{tmp_path / 'a.db'}", **given) as server, server.client() as client:
+        assert client.get("/healthz", headers={"Host": host}).status_code == status
+        assert client.get("/slack/events", headers={"Host": host}).status_code in (404, 405)
+
+
+def test_an_address_is_what_a_trusted_proxy_says(tmp_path: Any) -> None:
+    for trusted, wanted in (("127.0.0.1", [201, 201, 429, 201]), ("10.0.0.1", [201, 201, 429, 429])):
+        with running(f"sqlite:///{tmp_path / trusted}.db", rate_limit=2, trusted_proxies=trusted) as server, server.client() as client:
+            told = ["203.0.113.1"] * 3 + ["203.0.113.2"]
+            assert [client.put("/", content=LOG, headers={"X-Forwarded-For": who}).status_code for who in told] == wanted
+
+
+def test_every_limit_can_be_read(one: Running) -> None:
+    with one.client() as client:
+        limits = client.get("/v1/limits").json()
+    assert limits["max_body_bytes"] == 2 << 30
+    assert limits["max_multipart_memory_bytes"] == 64 << 20
+    assert limits["max_expanded_bytes"] == 4 << 30
+    assert (limits["expansion_grace_bytes"], limits["max_expansion_ratio"]) == (64 << 20, 200)
+    assert (limits["max_files"], limits["max_archive_depth"], limits["max_line_bytes"]) == (64, 2, 64 << 10)
+    assert (limits["analysis_cpu_seconds"], limits["upload_timeout_seconds"], limits["pipe_idle_seconds"]) == (60, 30, 86400)
+    assert {"uploads_per_minute", "reads_per_minute", "pipes_per_address", "max_connections", "retention_days"} <= set(limits)
+
+
+def test_a_form_of_many_files_is_held_in_bounds() -> None:
+    chosen = load_settings()
+    held = chosen.max_files * SPOOL_BYTES + chosen.stored_tail_bytes * 3 // 2 + chosen.limits.block_bytes * 2
+    assert held <= MEMORY_BYTES
 
 
 def test_damaged_http_is_no_500(small: Running) -> None:
     for request in (
-        b"PUT / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\nhello\r\n",
-        b"PUT / HTTP/1.1\r\nHost: x\r\nContent-Length: -1\r\n\r\n",
-        b"PUT / HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n",
+        b"PUT / HTTP/1.1\r\nHost: 127.0.0.1\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\nhello\r\n",
+        b"PUT / HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: -1\r\n\r\n",
+        b"PUT / HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n",
         b"\x16\x03\x01\x02\x00\x01",
     ):
         with socket.create_connection(small.address, timeout=10) as connection:

@@ -20,7 +20,7 @@ from tests.web.conftest import CAUSE, LOG, Running, running
 if TYPE_CHECKING:
     from pathlib import Path
 
-CHUNKED = b"PUT /engine.log HTTP/1.1\r\nHost: x\r\nAccept: application/json\r\nTransfer-Encoding: chunked\r\n\r\n"
+CHUNKED = b"PUT /engine.log HTTP/1.1\r\nHost: 127.0.0.1\r\nAccept: application/json\r\nTransfer-Encoding: chunked\r\n\r\n"
 
 
 def _chunk(data: bytes) -> bytes:
@@ -65,7 +65,7 @@ def test_a_pipe_that_breaks_at_once_with_its_last_bytes(one: Running) -> None:
 def test_a_cut_upload_of_known_length_leaves_nothing(live: Running) -> None:
     before = repository.count(live.database)
     with socket.create_connection(live.address, timeout=10) as connection:
-        connection.sendall(b"PUT / HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s" % (len(LOG) + 1, LOG))
+        connection.sendall(b"PUT / HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: %d\r\n\r\n%s" % (len(LOG) + 1, LOG))
         time.sleep(0.1)
     with live.client() as client:
         client.get("/healthz")
