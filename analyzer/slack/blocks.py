@@ -93,7 +93,8 @@ def _context(text: str) -> Block:
 
 
 def _within(text: str, limit: int) -> str:
-    """``text`` in at most ``limit`` characters, not cut inside of an escape."""
+    """``text`` in at most ``limit`` characters, not cut inside of an escape; never empty, which Slack refuses."""
+    text = text if text.strip() else "–"
     if len(text) <= limit:
         return text
     kept = text[: limit - 1]

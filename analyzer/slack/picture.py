@@ -130,6 +130,9 @@ def _absolute(element: Element, width: float, height: float) -> None:
     light = False
     for child in list(element):
         classes = child.get("class", "").split()
+        if child.tag.endswith("}title"):  # for a pointer, which a picture has none of
+            element.remove(child)
+            continue
         fit = next((int(name[4:]) for name in classes if name.startswith("fit-") and name[4:].isdecimal()), 0)
         if fit > WIDTH:
             element.remove(child)

@@ -99,7 +99,7 @@ def _pieces(text: str) -> list[str]:
 
 @pytest.mark.parametrize("fenced", [False, True], ids=["plain", "fenced"])
 def test_a_paste_that_slack_split_is_one_input_and_one_reply(slack: Harness, fenced: bool) -> None:  # noqa: FBT001
-    parts = _pieces(OOM * 2)
+    parts = _pieces(OOM * 4)
     assert len(parts) > 3
     said = [slack.standin.say(f"```{mangled(part)}```" if fenced else mangled(part), DIRECT, gap=1.0) for part in parts]
     for message in said:
@@ -109,7 +109,7 @@ def test_a_paste_that_slack_split_is_one_input_and_one_reply(slack: Harness, fen
     stored = analysis(slack, said[0]["ts"], DIRECT)
     assert stored.report is not None
     [info] = stored.report.inputs
-    assert info.lines == 2 * len(OOM.splitlines())
+    assert info.lines == 4 * len(OOM.splitlines())
     assert slack.standin.called("chat.postEphemeral") == []
 
 
