@@ -76,7 +76,7 @@ def verdict(view: View, causes: Mapping[str, Cause]) -> Verdict:
         return Verdict(State.FAILED, stage, cause, confidence, event)
     if fatal:
         return _messengers(view, fatal)
-    return _suspects(view, events) or _running(view, events, causes)
+    return _suspects(view, events) or _undated(events, view, causes) or _running(view, events, causes)
 
 
 def _with_kernel(
@@ -161,9 +161,25 @@ def _suspects(view: View, events: list[Event]) -> Verdict | None:
     return Verdict(State.FAILED, order.stage_of(after[0]), None, event=after[0])
 
 
+def _undated(events: list[Event], view: View, causes: Mapping[str, Cause]) -> Verdict | None:
+    """An error of a known family whose stage nothing tells, in a text that holds little else: it failed, of what exactly is open."""
+    for event in events:
+        unresolved = event.cause is not None and order.refined(event, causes) is None and not event.pattern.keeps_running
+        if unresolved and not order.recovered(event, view.attempt):
+            return Verdict(State.FAILED, order.stage_of(event), None, event=event)
+    return None
+
+
+def _only_felt(event: Event, causes: Mapping[str, Cause]) -> bool:
+    """Whether the event is one that a running server prints and survives."""
+    cause = order.refined(event, causes)
+    return cause is not None and (event.pattern.keeps_running or severity(event, cause, causes) is Severity.WARNING)
+
+
 def _running(view: View, events: list[Event], causes: Mapping[str, Cause]) -> Verdict:
     attempt = view.attempt
-    if _serving(view) or view.fact("init.seconds") is not None:
+    served = any(event.pattern.stage == "serving" and _only_felt(event, causes) for event in events)
+    if _serving(view) or served or view.fact("init.seconds") is not None:
         stage = "shutdown" if attempt.shutdown is not None else "serving"
         for event in events:
             cause = order.refined(event, causes)

@@ -7,7 +7,10 @@ from collections.abc import Callable, Iterable, Sequence
 from analyzer.engines.lines import Lines
 from analyzer.facts.view import View
 from analyzer.model import Fact, Source
-from analyzer.model.units import human
+from analyzer.model.units import human, to_bytes
+
+#: Sums of rounded figures differ by less.
+ROUNDING_BYTES = 64
 
 
 def gpus(view: View, names: Iterable[str]) -> list[int]:
@@ -27,19 +30,20 @@ def of_rank(view: View, name: str, rank: int | None) -> list[Fact]:
 
 
 def pieces(view: View, facts: Sequence[Fact]) -> list[tuple[int, Source]]:
-    """(bytes, line) of every buffer that ``facts`` (of one name and device) stand for.
+    """(bytes, line) of the buffers that ``facts`` (all of one name and device) stand for.
 
-    Of equal amounts only the first is kept as a fact: how often it came tells how many there are. None where some are not known.
+    Of a name that comes often not every figure is kept as a fact, but their sum is: what the kept ones lack of it is the last piece.
     """
     found = [(fact.bytes, fact.source) for fact in facts if fact.bytes]
-    if len(found) != 1:
-        return found
-    only = facts[-1]
-    count = 1
-    for (name, _, gpu, _, _), kept in view.attempt.facts.items():
-        if name == only.name and gpu == only.gpu and kept.first.pattern == only.pattern:
-            count = max(count, kept.count if kept.low.value == kept.high.value else 1)
-    return found * count
+    if not found:
+        return []
+    devices, name = {fact.gpu for fact in facts}, facts[0].name
+    whole = 0
+    for (known, _, gpu, _, _), kept in view.attempt.facts.items():
+        if known == name and gpu in devices:
+            whole += to_bytes(kept.total, kept.first.unit) or 0
+    rest = whole - sum(size for size, _ in found)
+    return [*found, (rest, found[-1][1])] if rest > ROUNDING_BYTES else found
 
 
 def add_sum(lines: Lines, name: str, found: Sequence[tuple[int, Source]]) -> None:

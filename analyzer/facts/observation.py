@@ -47,15 +47,17 @@ class Kept:
     low: Observation
     high: Observation
     count: int = 1
+    total: float = 0.0  # sum of all values, in the unit of the first: buffers of one device are printed one by one
 
     @classmethod
     def of(cls, seen: Observation) -> Kept:
         """The first observation of a name."""
-        return cls(seen, seen, seen, seen)
+        return cls(seen, seen, seen, seen, total=_plain(seen.value))
 
     def add(self, seen: Observation) -> None:
         """One more observation."""
         self.count += 1
+        self.total += _plain(seen.value)
         self.last = seen
         if isinstance(seen.value, (int, float)) and isinstance(self.low.value, (int, float)) and isinstance(self.high.value, (int, float)):
             if seen.value < self.low.value:
@@ -74,6 +76,10 @@ class Kept:
         if all(seen.value == self.first.value for seen in distinct.values()):
             return [self.first]
         return list(distinct.values())
+
+
+def _plain(value: Value) -> float:
+    return float(value) if isinstance(value, (int, float)) else 0.0
 
 
 @dataclass(slots=True)

@@ -114,7 +114,9 @@ def _host(view: View, lines: Lines) -> None:
         ("host.kv_cache", view.all("host.kv_cache")),
         ("host.compute_buffers", view.all("host.compute_buffers")),
     ):
-        latest = facts[-1:] if facts and (facts[-1].pattern or "").startswith("ollama.") else facts
-        add_sum(lines, name, [(fact.bytes, fact.source) for fact in latest if fact.bytes])
+        committed = facts[-1:] if facts and (facts[-1].pattern or "").startswith("ollama.") else []
+        mapped = name == "host.weights" and len(facts) < len(view.all(name))
+        sizes = [(fact.bytes, fact.source) for fact in committed or facts if fact.bytes]
+        add_sum(lines, name, sizes if committed or mapped else pieces(view, facts))
     lines.measured("host.total", view.fact("host.total"))
     lines.measured("host.available", view.fact("host.available"))

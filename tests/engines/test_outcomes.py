@@ -1,0 +1,78 @@
+"""What happened, told from logs of the engines other than vLLM that no case holds."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.engines.logs import FOLDER, of
+
+#: File -> (engine, state, stage, cause).
+ROWS = {
+    "hf-generate.log": ("transformers", "failed", "serving", "cuda_oom.serving"),
+    "hf-load.log": ("transformers", "failed", "weight_load", "cuda_oom.weight_load"),
+    "hf-offload.log": ("transformers", "degraded", "weight_load", "engine.fallback.cpu_offload"),
+    "llama-2023.log": ("llama.cpp", "healthy", "serving", "healthy"),
+    "llama-compute-retry-ok.log": ("llama.cpp", "degraded", "warmup", "engine.fallback.no_pipeline_parallelism"),
+    "llama-healthy-2025.log": ("llama.cpp", "healthy", "serving", "healthy"),
+    "llama-kv-oom-2025.log": ("llama.cpp", "failed", "kv_init", "cuda_oom.kv_init"),
+    "llama-step-oom.log": ("llama.cpp", "failed", "serving", "cuda_oom.serving"),
+    "lmdeploy-ok.log": ("lmdeploy", "healthy", "serving", "healthy"),
+    "lmdeploy-weights.log": ("lmdeploy", "failed", "weight_load", "cuda_oom.weight_load"),
+    "nano.log": ("nano-vllm", "failed", "kv_init", "kv_cache.no_memory_left"),
+    "ollama-gen2-healthy.log": ("ollama", "healthy", "serving", "healthy"),
+    "ollama-precheck.log": ("ollama", "failed", "launch", "host_oom.precheck_refused"),
+    "ollama-two-loads.log": ("ollama", "failed", "warmup", "cuda_oom.compute_buffer"),
+    "sgl-decode-pages.log": ("sglang", "failed", "serving", "engine.version_bug.page_granular_decode_check"),
+    "sgl-graph-oom.log": ("sglang", "failed", "graph_capture", "cuda_oom.graph_capture"),
+    "sgl-healthy-tp2.log": ("sglang", "healthy", "serving", "healthy"),
+    "sgl-pool-low-f.log": ("sglang", "failed", "kv_init", "kv_cache.no_memory_left"),
+    "sgl-prefill-oom.log": ("sglang", "failed", "serving", "engine.version_bug.prefill_overcommit"),
+    "sgl-serving-oom.log": ("sglang", "failed", "serving", "cuda_oom.serving"),
+    "tgi-serving-oom.log": ("tgi", "failed", "serving", "cuda_oom.serving"),
+    "trt-fail.log": ("tensorrt-llm", "failed", "weight_load", "cuda_oom.weight_load"),
+    "trt-oom.log": ("tensorrt-llm", "healthy", "kv_init", "healthy"),
+    "two-engines.log": ("vllm", "healthy", "serving", "healthy"),
+}
+
+
+def test_every_log_has_its_answer() -> None:
+    assert {path.name for path in FOLDER.glob("*.log")} == ROWS.keys()
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_outcome(name: str) -> None:
+    report = of(name)
+    outcome = report["outcome"]
+    assert (report["engine"]["name"], outcome["state"], outcome["stage"], outcome["cause"]) == ROWS[name]
+
+
+@pytest.mark.parametrize("name", [name for name, row in ROWS.items() if row[1] == "failed"])
+def test_a_failure_gets_something_to_do(name: str) -> None:
+    root = of(name)["findings"][0]
+    assert root["fixes"] or root["needs"]
+
+
+@pytest.mark.parametrize("name", [name for name, row in ROWS.items() if row[1] == "healthy"])
+def test_healthy_means_no_error(name: str) -> None:
+    assert [found["cause"] for found in of(name)["findings"] if found["severity"] == "error"] == []
+
+
+@pytest.mark.parametrize("name", [name for name, row in ROWS.items() if row[1] == "healthy" and row[0] != "vllm"])
+def test_a_healthy_start_says_where_the_memory_is(name: str) -> None:
+    assert "Where the memory is: GPU 0: " in of(name)["findings"][0]["explanation"]
+
+
+@pytest.mark.parametrize("name", [name for name in ROWS if name.startswith(("sgl", "tgi"))])
+def test_fixes_name_flags_of_the_engine_itself(name: str) -> None:
+    from importlib import import_module
+
+    engine = of(name)["engine"]["name"]
+    table = import_module(f"analyzer.engines.{engine}.engine").FLAGS
+    flags = [change["flag"] for fix in of(name)["findings"][0]["fixes"] for change in fix["changes"] if "flag" in change]
+    assert set(flags) <= table.keys()
+
+
+def test_two_engines_in_one_paste_are_told_apart() -> None:
+    report = of("two-engines.log")
+    assert [segment["engine"] for segment in report["inputs"][0]["segments"]] == ["sglang", "vllm"]
+    assert [attempt["state"] for attempt in report["attempts"]] == ["failed", "healthy"]
