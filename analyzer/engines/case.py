@@ -9,6 +9,10 @@ from analyzer.facts.view import View
 from analyzer.model import Fact, Ledger, Source
 
 
+#: Words of a model's name that say that its weights are quantized.
+_QUANTIZED = ("awq", "gptq", "fp8", "fp4", "int4", "int8", "gguf", "bnb", "4bit", "8bit", "mxfp", "quant", "w4a16", "w8a8")
+
+
 @dataclass(slots=True)
 class Case:
     """``cause`` and ``stage`` are the outcome's; ``event`` is the line it rests on, ``figures`` what that line states."""
@@ -36,7 +40,7 @@ class Case:
     def quantized(self) -> bool:
         """Whether the model's name says that its weights are quantized."""
         name = str(self.view.setting("--model") or "").lower()
-        return any(word in name for word in ("awq", "gptq", "fp8", "fp4", "int4", "int8", "gguf", "bnb", "4bit", "8bit", "mxfp", "quant", "w4a16", "w8a8"))
+        return any(word in name for word in _QUANTIZED)
 
     @property
     def moment(self) -> str | None:

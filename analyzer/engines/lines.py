@@ -30,7 +30,7 @@ class Lines:
         self._lines[name] = LedgerLine(name, size, Basis.DERIVED, source, formula)
 
     def measured(self, name: str, fact: Fact | None, formula: str | None = None) -> None:
-        """A line that a fact states. Facts without a size, and a zero (report-contract: unknown and zero lines are left out), add nothing."""
+        """A line that a fact states. Facts without a size, and a zero (unknown and zero lines are left out), add nothing."""
         if fact is not None and fact.bytes:
             self._put(name, fact.bytes, Basis.MEASURED, fact.source, formula)
 

@@ -12,7 +12,6 @@ from analyzer.model.ledger import LINES, ordered
 from analyzer.model.units import Number, to_bytes
 from analyzer.model.versions import Range
 
-
 #: No figure of a log is larger.
 MOST = 2**60
 

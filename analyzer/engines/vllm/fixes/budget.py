@@ -118,10 +118,7 @@ def _lower(plan: Plan, before: float) -> float | None:
         return SHARED if before > SHARED else None
     missing = plan.shortfall.missing if plan.shortfall is not None else None
     outside = plan.case.stage == "graph_capture" and plan.graphs_inside is not True
-    if outside or missing is None:
-        to = round(min(before - STEP_DOWN, OUTSIDE_CEILING), 2)
-    else:
-        to = before - HUNDREDTH
+    to = round(min(before - STEP_DOWN, OUTSIDE_CEILING), 2) if outside or missing is None else before - HUNDREDTH
     if missing is not None and total is not None:
         margin = 0.0 if outside or plan.case.stage == "graph_capture" or "sampler" in (plan.case.cause or "") else HUNDREDTH
         to = min(to, math.floor(100 * (before - missing / total - margin) + 1e-9) / 100)

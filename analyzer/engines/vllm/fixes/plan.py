@@ -230,7 +230,7 @@ class Plan:
         return self.replaced(LedgerLine("kv_cache", size, Basis.DERIVED, formula=formula), without=("budget",))
 
     def replaced(self, *lines: LedgerLine, without: tuple[str, ...] = ()) -> Ledger | None:
-        """The plan's lines with some of them replaced. The card's lines of the failure are left out: they are not those of the next start."""
+        """The plan's lines with some of them replaced. The card's lines of the failure are not those of the next start and go."""
         if self.ledger is None:
             return None
         kept = {line.name: line for line in self.ledger.lines if line.name in PLAN_LINES and line.name not in without}
@@ -238,7 +238,7 @@ class Plan:
         return Ledger(self.ledger.attempt, self.ledger.gpu, self.ledger.rank, "predicted", ordered(kept.values()))
 
     def fits(self, ledger: Ledger | None) -> bool:
-        """Whether the predicted plan holds: a pool above zero that takes one request where that is known, inside the budget and the card."""
+        """Whether the predicted plan holds: a pool above zero that takes one request where that is known, within the card."""
         if ledger is None:
             return False
         pool, budget, total = ledger.get("kv_cache"), ledger.get("budget"), ledger.get("total")

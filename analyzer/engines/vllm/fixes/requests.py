@@ -62,7 +62,9 @@ def raise_max_num_seqs(plan: Plan) -> Computed | None:
 
 def enable_chunked_prefill(plan: Plan) -> Computed | None:
     """V0 profiles and runs a prompt of max_model_len tokens at once unless prefill is chunked (on by itself above 32768 tokens, 0.4.1+)."""
-    if plan.case.on_cpu or plan.view.generation != "v0" or plan.setting("--enable-chunked-prefill") or plan.max_len is None or not 2048 < plan.max_len <= 32768:
+    if plan.case.on_cpu or plan.view.generation != "v0" or plan.setting("--enable-chunked-prefill"):
+        return None
+    if plan.max_len is None or not 2048 < plan.max_len <= 32768:
         return None
     to = 2048
     values = {"flag": "--enable-chunked-prefill", "before": str(plan.max_len), "to": str(to)}
