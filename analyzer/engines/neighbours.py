@@ -13,12 +13,21 @@ LEAST_BYTES = GIB // 4
 
 
 def stop_process(case: Case) -> Computed | None:
-    """Stop the largest process that the out-of-memory sentence lists beside the failing one; None where it lists none worth it."""
+    """Stop the largest process beside the failing one: of the sentence; for a start that was refused, of a dump of the card."""
     _, listed = device.own_process(case.figures)
-    named = [fact for fact in listed if fact.pid is not None and (fact.bytes or 0) >= LEAST_BYTES]
-    if not named:
+    gpu = case.ledger.gpu if case.ledger is not None else None
+    found = [(fact.pid, "", fact.bytes or 0) for fact in listed if fact.pid is not None]
+    dump = device.dump_of(case, gpu)
+    if dump is not None:
+        snapshot, card = dump
+        dumped = [(pid, name or "", size) for pid, name, size in device.foreign_processes(case, snapshot, card.index) if pid is not None]
+        names = {pid: name for pid, name, _ in dumped}
+        found = [(pid, names.get(pid, ""), size) for pid, _, size in found]
+        if not found and (case.cause or "").startswith("startup."):
+            found = dumped
+    pid, name, held = max(found, key=lambda entry: entry[2], default=(0, "", 0))
+    if held < LEAST_BYTES:
         return None
-    largest = max(named, key=lambda fact: fact.bytes or 0)
-    size, gpu = human(largest.bytes or 0), largest.gpu or 0
-    action = Text(f"stop process {largest.pid}, {size} on GPU {gpu}", f"停止进程 {largest.pid}，它在 GPU {gpu} 上占用 {size}")
-    return Computed((Action(action),), {"pid": str(largest.pid), "name": "?", "size": size}, verified=True)
+    size, label, place = human(held), f"{pid} ({name})" if name else str(pid), gpu or 0
+    action = Text(f"stop process {label}, {size} on GPU {place}", f"停止进程 {label}，它在 GPU {place} 上占用 {size}")
+    return Computed((Action(action),), {"pid": str(pid), "who": f"{name}, " if name else "", "size": size}, verified=True)

@@ -8,6 +8,18 @@ from tests.engines.logs import FOLDER, of
 
 #: File -> (engine, state, stage, cause).
 ROWS = {
+    "hf-dp.log": ("transformers", "failed", "weight_load", "cuda_oom.weight_load"),
+    "llama-2026.log": ("llama.cpp", "failed", "weight_load", "cuda_oom.weight_load"),
+    "llama-host-oom.log": ("llama.cpp", "failed", "kv_init", "host_oom.kv_init"),
+    "llama-partial-ok.log": ("llama.cpp", "degraded", "weight_load", "engine.fallback.cpu_offload"),
+    "lmd-pt.log": ("lmdeploy", "failed", "kv_init", "kv_cache.no_memory_left"),
+    "ollama-step.log": ("ollama", "failed", "serving", "cuda_oom.serving"),
+    "ollama-zero-layers-ok.log": ("ollama", "degraded", "weight_load", "engine.fallback.cpu_offload"),
+    "sgl-02.log": ("sglang", "healthy", "serving", "healthy"),
+    "sgl-killed.log": ("sglang", "failed", "weight_load", "engine.process_killed"),
+    "sgl-vllm-lines-kv-oom.log": ("sglang", "failed", "kv_init", "cuda_oom.kv_init"),
+    "tgi-load-oom.log": ("tgi", "failed", "weight_load", "cuda_oom.weight_load"),
+    "trt-pytorch.log": ("tensorrt-llm", "healthy", "serving", "healthy"),
     "hf-generate.log": ("transformers", "failed", "serving", "cuda_oom.serving"),
     "hf-load.log": ("transformers", "failed", "weight_load", "cuda_oom.weight_load"),
     "hf-offload.log": ("transformers", "degraded", "weight_load", "engine.fallback.cpu_offload"),

@@ -90,6 +90,13 @@ def _parts(view: View, lines: Lines, rank: int) -> None:
     drafts = of_rank(view, "draft_weights", rank) or weights[1:]
     add_sum(lines, "draft_weights", [(fact.bytes, fact.source) for fact in drafts if fact.bytes])
     add_sum(lines, "kv_cache", _pool(view, rank))
+    pooled = of_rank(view, "device.free_after_kv_cache", rank)
+    if "kv_cache" not in lines and pooled and after and after[-1].bytes is not None and pooled[0].bytes is not None:
+        # To 0.4.0 K and V are not printed: what the stage took is the pool and the few tables beside it.
+        taken = after[-1].bytes - pooled[0].bytes
+        if taken > 0:
+            formula = spell("free after loading − free after the pool = {a} − {p}", a=after[-1].bytes, p=pooled[0].bytes)
+            lines.estimated("kv_cache", taken, formula)
     state = view.attempt.signs.get("sglang.kv.state")
     if state is not None:
         place, groups = state.seen[0]
