@@ -71,8 +71,8 @@ def preemption_storm(view: View, verdict: Verdict) -> Verdict | None:
     Where a reading has fewer running and at least as many more waiting than the one before, nothing new came and nothing was finished:
     the pool is full, so they were thrown out. It takes two such readings among the last STORM_POINTS; a queue at a full pool alone is none.
     """
-    if verdict.state is not State.HEALTHY:
-        return None
+    if verdict.state is not State.HEALTHY or view.engine not in (None, "vllm"):
+        return None  # others say what they put back
     tail = _tail(view, ("scheduler.running", "scheduler.waiting", "kv_cache.usage"), STORM_POINTS)
     if tail is None:
         return None
@@ -99,7 +99,13 @@ def _tail(view: View, names: tuple[str, ...], points: int = 0) -> list[tuple[Num
         courses.append(found[-1])
     if len({series.count for series in courses}) != 1:
         return None
-    return list(zip(*([value for _, value in series.points[-(points or POINTS) :]] for series in courses), strict=True))
+    last = points or POINTS
+    return list(zip(*([value * _scale(series) for _, value in series.points[-last:]] for series in courses), strict=True))
+
+
+def _scale(series: Series) -> int:
+    """A share of the pool in percent, as vLLM prints it; SGLang prints a fraction."""
+    return 100 if series.name == "kv_cache.usage" and series.unit == "fraction" else 1
 
 
 def _degraded(view: View, verdict: Verdict, cause: str, names: tuple[str, ...]) -> Verdict:
