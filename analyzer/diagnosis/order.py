@@ -48,7 +48,10 @@ def refined(event: Event, causes: Mapping[str, Cause]) -> str | None:
     if cause is None:
         return None
     serving = event.stage in ("serving", "shutdown")
+    reached = STAGE_ORDER[event.own_stage] if event.own_stage is not None else 0
     for frame, _ in reversed(event.frames):
+        if not serving and frame.stage is not None and STAGE_ORDER[frame.stage] < reached:
+            continue  # a dry run within a later step: the frame around it names the step
         finer = _lookup(frame.serving if serving else frame.refines, cause)
         if finer is not None:
             return finer
@@ -124,3 +127,12 @@ def first_by_time(found: Sequence[tuple[Event, str]]) -> tuple[Event, str]:
         if first is not None and second is not None and timedelta(0) < between(first, second) < timedelta(hours=1):
             chosen = other
     return chosen
+
+
+def dated(stage: str | None, cause: str, causes: Mapping[str, Cause]) -> str | None:
+    """``stage``, or where the cause cannot end a run there the next stage at which it can: a log that shows no progress dates too early."""
+    possible = causes[cause].stages if cause in causes else ()
+    if stage is None or not possible or stage in possible:
+        return stage
+    later = [name for name in possible if STAGE_ORDER[name] > STAGE_ORDER[stage]]
+    return min(later, key=lambda name: STAGE_ORDER[name], default=stage)

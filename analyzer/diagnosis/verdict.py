@@ -73,7 +73,7 @@ def verdict(view: View, causes: Mapping[str, Cause]) -> Verdict:
         event, cause = found
         confidence = Confidence(event.pattern.confidence) if event.pattern.confidence else Confidence.CERTAIN
         stage = _stage_beside(view, fatal) if kernel.is_kernel(event) else order.stage_of(event)
-        return Verdict(State.FAILED, stage, cause, confidence, event)
+        return Verdict(State.FAILED, order.dated(stage, cause, causes), cause, confidence, event)
     if fatal:
         return _messengers(view, fatal)
     return _suspects(view, events) or _undated(events, view, causes) or _running(view, events, causes)
