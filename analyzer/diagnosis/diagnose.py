@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from analyzer.diagnosis import beside, command, growth_findings, orphans
 from analyzer.diagnosis.dump_remarks import alone, culprit, joined, remarks
 from analyzer.diagnosis.findings import other_findings, root_finding
-from analyzer.diagnosis.fingerprint import fingerprint
+from analyzer.diagnosis.fingerprint import fingerprint, likeness
 from analyzer.diagnosis.rules import refine
 from analyzer.diagnosis.timeline import timeline
 from analyzer.diagnosis.verdict import Verdict, verdict
@@ -47,6 +47,7 @@ def diagnose(record: Record, inputs: Sequence[InputInfo], library: Library, reda
     infos.append(_info(subject, outcome, names))
     best = next((fix for fix in findings[0].fixes if fix.changes), None)
     arithmetic = engine(shown.engine)
+    alike = likeness(shown, outcome)
     return Report(
         inputs=_inputs(record, inputs, names),
         engine=_engine(shown),
@@ -60,7 +61,8 @@ def diagnose(record: Record, inputs: Sequence[InputInfo], library: Library, reda
         earlier=earlier,
         findings=findings,
         command=arithmetic.rewrite(best.changes, shown) if best is not None else None,
-        fingerprint=fingerprint(shown, outcome),
+        fingerprint=fingerprint(alike) if alike is not None else None,
+        likeness=alike,
         library=library.version,
         timeline=timeline(shown),
     )

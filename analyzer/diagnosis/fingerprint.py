@@ -1,7 +1,13 @@
 """A short name for a failure that stays the same from run to run, so that the same failure is counted under it, known cause or not.
 
-It is made of the first error's message without everything that differs between two runs of the same failure: numbers, sizes, ids,
-addresses, dates, paths and what was redacted. Lines, processes and versions do not enter.
+What it is made of is its likeness, which says why two reports have the same one:
+
+- a known cause: the engine and the cause, since one failure is worded anew from version to version; where the cause is a name that
+  somebody wrote (an unknown flag), the names too;
+- an unknown one: the engine and the first error's message without everything that differs between two runs of the same failure:
+  numbers, sizes, ids, addresses, dates, paths and what was redacted.
+
+Lines, processes, ranks and versions do not enter.
 """
 
 from __future__ import annotations
@@ -14,8 +20,15 @@ from analyzer.facts.view import View
 from analyzer.intake.lines import parse
 from analyzer.model import State
 
+#: Of the rules below: fingerprints of different versions are not compared.
+VERSION = 2
 #: Hexadecimal digits of a fingerprint.
 LENGTH = 16
+#: What a likeness rests on.
+CAUSE, MESSAGE = "cause", "message"
+#: Causes of which the flags that the message names are a part.
+NAMING = frozenset({"args.unknown_flag"})
+_FLAG = re.compile(r"(?<![\w-])--[A-Za-z][\w-]*")
 #: What differs from run to run, in this order: longer shapes first.
 _CHANGING = (
     (re.compile(r"https?://\S+"), "<url>"),
@@ -32,13 +45,30 @@ _BLANKS = re.compile(r"\s+")
 COUNTED = 600
 
 
-def fingerprint(view: View, verdict: Verdict) -> str | None:
-    """The fingerprint of a failure or degradation; None where nothing failed or no line stands for it."""
-    if verdict.state not in (State.FAILED, State.DEGRADED) or verdict.event is None:
+def likeness(view: View, verdict: Verdict) -> str | None:
+    """What the fingerprint of a failure or degradation is made of: ``cause`` or ``message``, the engine and the words, a line each.
+
+    None where nothing failed, or nothing stands for it.
+    """
+    if verdict.state not in (State.FAILED, State.DEGRADED):
         return None
-    place = verdict.event.places[0]
-    message = normal(parse(view.source(place).text, place.line).body)
-    return hashlib.sha256(f"{view.engine or ''}\n{message}".encode()).hexdigest()[:LENGTH]
+    message = ""
+    if verdict.event is not None:
+        place = verdict.event.places[0]
+        message = parse(view.source(place).text, place.line).body
+    if verdict.cause is not None:
+        names = sorted(set(_FLAG.findall(message))) if verdict.cause in NAMING else []
+        return _lines(CAUSE, view.engine, " ".join([verdict.cause, *names]))
+    return _lines(MESSAGE, view.engine, normal(message)) if verdict.event is not None else None
+
+
+def _lines(basis: str, engine: str | None, words: str) -> str:
+    return f"{basis}\n{engine or ''}\n{words}"
+
+
+def fingerprint(alike: str) -> str:
+    """The fingerprint that stands for a likeness: its rules' version, and a hash."""
+    return f"{VERSION}.{hashlib.sha256(alike.encode()).hexdigest()[:LENGTH]}"
 
 
 def normal(message: str) -> str:

@@ -119,6 +119,7 @@ class Report:
     findings: list[Finding]
     command: str | None = None  # the user's own command, corrected
     fingerprint: str | None = None  # the same for the same failure in another run (diagnosis/fingerprint.py)
+    likeness: str | None = None  # what it was made of: three lines
     library: str = ""  # version of the pattern library that made this report
     timeline: list[TimelineStep] = field(default_factory=list)  # the steps of the last start that the inputs time
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analyzer.diagnosis.fingerprint import normal
+from analyzer.diagnosis.fingerprint import VERSION, normal
 from tests.diagnosis.texts import BANNER, NCCL, READY, said, statistics
 
 FAILED = (
@@ -71,3 +71,36 @@ def test_normal_is_stable(text: str) -> None:
 @given(st.integers(0, 2**40), st.integers(0, 2**40))
 def test_numbers_do_not_count(first: int, second: int) -> None:
     assert normal(f"needs {first} blocks of {second} B") == normal("needs 1 blocks of 2 B")
+
+
+def test_a_known_failure_is_the_same_in_any_wording() -> None:
+    old = said(
+        failed(
+            "ValueError: The model's max seq len (8192) is larger than the maximum number of tokens that can be stored in KV cache (96)."
+        )
+    )
+    new = said(
+        failed(
+            "ValueError: To serve at least one request with the models's max seq len (65536), (8.00 GiB KV cache is needed, which is larger "
+            "than the available KV cache memory (1.20 GiB). Try increasing `gpu_memory_utilization` or decreasing `max_model_len`."
+        )
+    )
+    assert old.outcome.cause == new.outcome.cause == "kv_cache.too_small_for_max_len"
+    assert old.likeness == new.likeness == "cause\nvllm\nkv_cache.too_small_for_max_len"
+    assert old.fingerprint == new.fingerprint
+
+
+@pytest.mark.parametrize(("first", "second", "same"), [("--dry-run", "--dry-run", True), ("--dry-run", "--disable-prefix-caching", False)])
+def test_an_unknown_flag_is_known_by_its_name(first: str, second: str, same: bool) -> None:
+    reports = [
+        said(f"vllm serve m {flag} {place}\nvllm: error: unrecognized arguments: {flag}\n") for flag, place in ((first, ""), (second, " "))
+    ]
+    assert {report.outcome.cause for report in reports} == {"args.unknown_flag"}
+    assert (reports[0].fingerprint == reports[1].fingerprint) is same
+
+
+def test_its_rules_are_versioned_and_its_reason_is_kept() -> None:
+    report = said(failed("OddError: table 7"))
+    assert report.likeness == "message\nvllm\nOddError: table <n>"
+    assert report.fingerprint is not None
+    assert report.fingerprint.startswith(f"{VERSION}.")
