@@ -51,8 +51,8 @@ def fill(words: Mapping[str, str], known: Known) -> Text | None:
     """The sentence with its placeholders filled in, or None where a figure is missing."""
     try:
         return Text(
-            words["en"].format_map({name: _in(value, "en") for name, value in known.items()}),
-            words["zh"].format_map({name: _in(value, "zh") for name, value in known.items()}),
+            words["en"].format_map({name: _in(value, "en") for name, value in known.items()}).strip(),
+            words["zh"].format_map({name: _in(value, "zh") for name, value in known.items()}).strip(),
         )
     except (KeyError, IndexError):
         return None

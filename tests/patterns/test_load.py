@@ -21,6 +21,40 @@ OWN = """\
 """
 
 
+FACTS = "- {name: weights, unit: GiB, scope: rank}\n"
+LIBRARY = """\
+- id: one.start
+  topic: one
+  anchor: "vllm serve "
+  start: 0
+  examples: ["vllm serve org/model"]
+- id: one.weights
+  topic: one
+  anchor: "Loading model weights took"
+  match: 'took (?P<weights>[\\d.]+) GB'
+  facts: {weights: {unit: GiB}}
+  fixes: []
+  examples: ["Loading model weights took 4.5 GB"]
+"""
+
+
+@pytest.fixture(autouse=True)
+def library(tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A small library in place of the installation's; ``real`` marks the tests of that."""
+    if "real" in request.fixturenames:
+        return
+    root = tmp_path / "library"
+    (root / "one").mkdir(parents=True)
+    (root / "facts.yaml").write_text(FACTS)
+    (root / "one" / "lines.yaml").write_text(LIBRARY)
+    monkeypatch.setattr(loading, "folder", lambda name: root)
+
+
+@pytest.fixture
+def real() -> None:
+    """The installation's own library."""
+
+
 @pytest.fixture
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A cache of its own, empty."""
@@ -50,9 +84,19 @@ def test_the_second_time_nothing_is_parsed_and_the_library_is_the_same(cache: Pa
     assert load() == first
 
 
-def test_the_cached_form_holds_all_of_the_library() -> None:
+@pytest.mark.usefixtures("real")
+def test_the_cached_form_holds_all_of_the_installations_library() -> None:
     parsed = load(cache=False)
+    assert len(parsed.patterns) > 300
     assert from_dict(json.loads(json.dumps(to_dict(parsed)))) == parsed
+
+
+def test_zeros_and_empty_lists_are_kept_in_the_cached_form() -> None:
+    parsed = load(cache=False)
+    again = from_dict(json.loads(json.dumps(to_dict(parsed))))
+    assert again == parsed
+    assert [pattern.start for pattern in again.patterns] == [0, None]
+    assert [pattern.fixes for pattern in again.patterns] == [None, ()]
 
 
 @pytest.mark.parametrize("damage", [b"", b"{", b"[]", b"null", b"{}", b"\xff\xfe", b'{"version": "x", "patterns": [{"id": 1, "no": 2}]}'])

@@ -10,6 +10,7 @@ from analyzer.intake.blocks import Blocks
 from analyzer.intake.limits import Limits
 from analyzer.patterns import extract
 from analyzer.patterns.extract import Hit
+from analyzer.patterns.load import load
 from analyzer.patterns.model import FactSpec, Library, Pattern
 from analyzer.patterns.runner import Runner
 
@@ -149,3 +150,18 @@ def test_an_expression_that_runs_wild_is_stopped(monkeypatch: pytest.MonkeyPatch
 def test_a_printed_unit_is_what_it_means(printed: str, unit: str, value: int) -> None:
     (hit,) = RUNNER.scan_lines([f"ValueError: the model needs {printed}", "it has 1 MiB"])
     assert (hit.figures[0].value, hit.figures[0].unit) == (value, unit)
+
+
+@pytest.mark.parametrize("change", ["as they are", "padded", "repeated"])
+def test_no_expression_of_the_library_runs_wild_on_any_example(change: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Examples of all patterns one after the other: a window sees foreign lines, of any length."""
+    monkeypatch.setattr(extract, "TIMEOUT_SECONDS", 0.5)
+    library = load()
+    lines = [line for pattern in library.patterns for example in pattern.examples for line in example["line"].split("\n")]
+    if change == "padded":
+        lines = [line + " x" * 400 for line in lines]
+    if change == "repeated":
+        lines = [line * (4000 // max(len(line), 1)) for line in lines]
+    real = Runner(library)
+    assert real.scan_lines(lines)
+    assert [extractor.pattern.id for extractor in real.extractors if extractor.timeouts] == []
