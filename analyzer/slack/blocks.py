@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -24,6 +25,8 @@ SECTION, CONTEXT, BUTTON, URL, ALT, BLOCKS = 3000, 2000, 75, 3000, 2000, 50
 CODE = 2900
 _COLUMNS = 72
 _FIXES, _NEEDS, _PROOF_COLUMNS = 2, 3, 240
+#: What a bar and a rule are drawn with: nothing to be read out.
+_BARS = re.compile(r"[▏▎▍▌▋▊▉█─]+")
 _LIGHTS = {"failed": ":red_circle:", "degraded": ":large_yellow_circle:", "healthy": ":large_green_circle:", "unknown": ":white_circle:"}
 
 
@@ -130,7 +133,7 @@ def _ledger(report: Report, language: str, picture: str | None) -> list[Block]:
         return []
     if picture is None:
         return [code(text)]
-    alt = f"{words.PICTURE_ALT.get(language)}: " + " ".join(text.split())
+    alt = f"{words.PICTURE_ALT.get(language)}: " + " ".join(_BARS.sub(" ", text).split())
     return [{"type": "image", "slack_file": {"id": picture}, "alt_text": safe(alt)[:ALT]}]
 
 

@@ -38,7 +38,7 @@ API = "https://slack.com/api/"
         ("http://127.0.0.1:81/x", "http://127.0.0.1:80/api/", False),
     ],
 )
-def test_where_the_token_may_go(url: str, api: str, may: bool) -> None:  # noqa: FBT001
+def test_where_the_token_may_go(url: str, api: str, may: bool) -> None:
     assert may_send_token(url, api) is may
 
 
@@ -64,7 +64,7 @@ def test_trouble_is_said_in_a_sentence(slack: Standin, trouble: str) -> None:
     elif trouble == "sign-in-page":
         slack.scopes.discard("files:read")
     elif trouble == "redirect":
-        token = "xoxb-another"  # noqa: S105
+        token = "xoxb-another"
     elif trouble == "gone":
         slack.files[file["id"]].deleted, wanted = True, "404"
     elif trouble == "elsewhere":

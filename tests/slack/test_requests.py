@@ -138,7 +138,7 @@ def test_a_body_that_cannot_be_slacks_is_refused_unread(slack: Harness) -> None:
     ],
     ids=["no-channel", "no-ts", "broken-file", "broken-parts"],
 )
-def test_events_that_lack_parts_do_no_harm(slack: Harness, event: dict[str, Any], answered: bool) -> None:  # noqa: FBT001
+def test_events_that_lack_parts_do_no_harm(slack: Harness, event: dict[str, Any], answered: bool) -> None:
     payload = posted(slack.standin, slack.standin.say(mangled(LOG), "D0001"), "D0001", "im")
     payload["event"] = {key: value for key, value in {**payload["event"], **event}.items() if value is not None}
     assert slack.send(payload).status_code < 500

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import io
+import re
 import time
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from analyzer import analyze
 from analyzer.slack import work
 from analyzer.slack.unmangle import SPLIT_CHARS
 from analyzer.store import repository
@@ -18,6 +22,7 @@ from tests.slack.standin import BOT, CHANNEL, DIRECT, TEAM, USER, Body, mention,
 from tests.slack.test_ways_in import analysis, mangled, only, shown
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from tests.slack.standin import Standin
@@ -98,7 +103,7 @@ def _pieces(text: str) -> list[str]:
 
 
 @pytest.mark.parametrize("fenced", [False, True], ids=["plain", "fenced"])
-def test_a_paste_that_slack_split_is_one_input_and_one_reply(slack: Harness, fenced: bool) -> None:  # noqa: FBT001
+def test_a_paste_that_slack_split_is_one_input_and_one_reply(slack: Harness, fenced: bool) -> None:
     parts = _pieces(OOM * 4)
     assert len(parts) > 3
     said = [slack.standin.say(f"```{mangled(part)}```" if fenced else mangled(part), DIRECT, gap=1.0) for part in parts]
@@ -111,6 +116,41 @@ def test_a_paste_that_slack_split_is_one_input_and_one_reply(slack: Harness, fen
     [info] = stored.report.inputs
     assert info.lines == 4 * len(OOM.splitlines())
     assert slack.standin.called("chat.postEphemeral") == []
+
+
+def _wrapped(text: str) -> str:
+    """``text`` as a narrow terminal's copy has it."""
+    return "\n".join(line[at : at + 120] for line in text.splitlines() for at in range(0, max(len(line), 1), 120))
+
+
+def _linked(text: str) -> str:
+    """``text`` as Slack links what it takes for addresses."""
+    return re.sub(r"\b(\w+\.py)\b", r"<http://\1|\1>", mangled(text))
+
+
+def _typed(text: str) -> str:
+    """``text`` as a Mac's keyboard improves it."""
+    return mangled(re.sub(r"'([^'\n]*)'", "\u2018\\1\u2019", text).replace("--", "—"))
+
+
+@pytest.mark.parametrize(
+    "mangle", [_linked, _typed, lambda text: mangled(_wrapped(text)), lambda text: mangled(re.sub("^", "> ", text, flags=re.MULTILINE))]
+)
+@pytest.mark.parametrize(("log", "cause"), [(LOG, CAUSE), (OOM, GRAPH)], ids=["kv", "graph"])
+def test_what_slack_and_keyboards_do_to_a_log_changes_no_verdict(
+    slack: Harness, mangle: Callable[[str], str], log: str, cause: str
+) -> None:
+    message = slack.standin.say(f"<@{BOT}>\n{mangle(log)}")
+    slack.send(mention(slack.standin, message))
+    report = analysis(slack, message["ts"]).report
+    assert report is not None
+    assert report.outcome.cause == cause
+    assert sorted((fact.name, str(fact.value)) for fact in report.facts) == _facts_of(log)
+
+
+@cache
+def _facts_of(log: str) -> list[tuple[str, str]]:
+    return sorted((fact.name, str(fact.value)) for fact in analyze([("a.log", io.BytesIO(log.encode()))]).facts)
 
 
 def test_a_split_paste_that_ends_with_the_mention(slack: Harness) -> None:
@@ -259,7 +299,7 @@ def test_pressing_the_link_does_nothing_more(slack: Harness) -> None:
 
 
 def test_what_is_stored_and_shown_is_redacted(slack: Harness) -> None:
-    secret = "hf_abcdefghijklmnopqrstuvwxyzABCDEFGH"  # noqa: S105
+    secret = "hf_abcdefghijklmnopqrstuvwxyzABCDEFGH"
     message = _asked(slack, f"HF_TOKEN={secret} started by bob@corp.example from 10.1.2.3\n{OOM}")
     stored = repository.inputs(slack.database, analysis(slack, message["ts"]).id)
     text = b"".join(piece for item in stored for piece in item.text.pieces()).decode()

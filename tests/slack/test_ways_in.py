@@ -190,7 +190,7 @@ TRACE = (
     ],
     ids=["failure", "talk", "advice", "healthy-line", "dump", "unknown"],
 )
-def test_a_watched_channel_answers_what_is_certain_and_nothing_else(slack: Harness, text: str, answered: bool) -> None:  # noqa: FBT001
+def test_a_watched_channel_answers_what_is_certain_and_nothing_else(slack: Harness, text: str, answered: bool) -> None:
     quiet = slack.standin.say(mangled(text))
     slack.send(posted(slack.standin, quiet))
     assert slack.standin.replies() == []  # nobody switched it on
