@@ -130,6 +130,8 @@ FACTS = yaml.safe_load((folder("patterns") / "facts.yaml").read_bytes())
 FACT_PLACEHOLDERS = frozenset(fact["name"].replace(".", "_") for fact in FACTS) | frozenset(
     # derived: analyzer/engines/vllm/fixes/figures.py and explain.py
     "stage_length concurrency_typical idle_use idle_use_at_least headroom hundredth hundredth_tokens utilization_high".split()
+    # analyzer/engines/layout.py
+    + ["memory_layout"]
 )
 
 
