@@ -160,8 +160,18 @@ def test_a_messenger_suggests_no_fix_and_asks_for_the_cause(cause: Cause) -> Non
     assert cause.needs
 
 
-#: What the solvers of engines/vllm fill in, beside the facts of the finding.
+#: What the solvers of analyzer/engines fill in, beside the facts of the finding.
 COMPUTED: dict[str, set[str]] = {
+    "fewer_gpu_layers": {"before", "to", "arithmetic"},
+    "llama_automatic_fit": set(),
+    "smaller_context_other_engines": {"to", "arithmetic"},
+    "sglang_raise_mem_fraction": {"to", "arithmetic"},
+    "sglang_lower_mem_fraction": {"before", "to", "arithmetic"},
+    "sglang_cap_tokens": {"before", "to", "each", "frees"},
+    "sglang_larger_pool": {"arithmetic"},
+    "sglang_smaller_chunks": {"before", "to"},
+    "tgi_fewer_prefill_tokens": {"before", "to", "least"},
+    "tgi_headroom": {"before", "to"},
     "max_model_len_fits": {"flag", "before", "to", "needed", "available"},
     "raise_utilization": {"before", "to", "gain", "needed"},
     "lower_utilization": {"before", "to", "frees", "kv_after", "kv_note"},
