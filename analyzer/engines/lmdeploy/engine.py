@@ -38,7 +38,10 @@ __all__ = [
 
 RATIO_OF_TOTAL = "engine.version_bug.kv_ratio_of_total_memory"
 AFFECTED = Range.parse(">=0.2.0,<0.2.2")
-FLAGS = dict.fromkeys(("--cache-max-entry-count", "--session-len", "--max-batch-size", "--quant-policy", "--tp", "--max-prefill-token-num"), "")
+FLAGS = dict.fromkeys(
+    ("--cache-max-entry-count", "--session-len", "--max-batch-size", "--quant-policy", "--tp", "--max-prefill-token-num"),
+    "",
+)
 
 
 def ledgers(case: Case) -> list[Ledger]:
