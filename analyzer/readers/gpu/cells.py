@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 from analyzer.model.units import Number, number
 
@@ -23,18 +24,21 @@ _PLAIN = re.compile(r"[+-]?\d{1,15}(?:\.\d{1,6})?")
 _FACTOR = {"B": 2**-20, "K": 2**-10, "M": 1, "G": 2**10, "T": 2**20}
 
 
+@lru_cache(maxsize=4096)  # a loop prints the same few cells again and again
 def word(text: str) -> str | None:
     """The status word that ``text`` holds instead of a value (without brackets), or None where it is no such word."""
     plain = text.strip().strip("[]").strip()
     return plain if plain.lower() in UNAVAILABLE else None
 
 
+@lru_cache(maxsize=4096)
 def trouble(text: str) -> str | None:
     """The word, where it says that the card is in trouble."""
     plain = text.strip().strip("[]").strip().rstrip(".")
     return plain if plain.lower() in TROUBLE else None
 
 
+@lru_cache(maxsize=4096)
 def mebibytes(text: str, default: str | None = None) -> Number | None:
     """A size such as ``21006 MiB`` in MiB; None where no figure stands there. ``default`` is the unit of a number without one.
 
@@ -51,6 +55,7 @@ def mebibytes(text: str, default: str | None = None) -> Number | None:
     return value if factor == 1 else value * factor
 
 
+@lru_cache(maxsize=4096)
 def amount(text: str, unit: str) -> Number | None:
     """A number with (or without) ``unit``, such as ``41 %`` or ``31.20 W``; None where there is none."""
     plain = text.strip()

@@ -104,16 +104,12 @@ def card(row: dict[str, str]) -> Gpu | None:
             if value is None and word(row[column]) is None:
                 return None
             setattr(gpu, field, value)
-    gpu.name = text_or_none(row.get("name"))
-    gpu.uuid = text_or_none(row.get("uuid"))
-    gpu.bus_id = text_or_none(row.get("pci.bus_id"))
-    gpu.performance_state = text_or_none(row.get("pstate"))
-    gpu.compute_mode = text_or_none(row.get("compute_mode"))
-    gpu.mig = on_off(row.get("mig.mode.current"))
-    gpu.display_active = on_off(row.get("display_active"))
-    gpu.persistence_mode = on_off(row.get("persistence_mode"))
-    gpu.driver_model = text_or_none(row.get("driver_model.current"))
-    gpu.compute_capability = text_or_none(row.get("compute_cap"))
+    for column, field in _WORDS:
+        if column in row:
+            setattr(gpu, field, text_or_none(row[column]))
+    for column, field in _SWITCHES:
+        if column in row:
+            setattr(gpu, field, on_off(row[column]))
     gpu.recovery_action = row.get("gpu_recovery_action") or None
     gpu.ecc = text_or_none(row.get("ecc.errors.uncorrected.volatile.total"))
     if gpu.ecc is None and on_off(row.get("ecc.mode.current")) is False:
@@ -129,6 +125,16 @@ _FIGURES = (
     ("power.limit", "power_cap_w", "W"),
     ("fan.speed", "fan_percent", "%"),
 )
+_WORDS = (
+    ("name", "name"),
+    ("uuid", "uuid"),
+    ("pci.bus_id", "bus_id"),
+    ("pstate", "performance_state"),
+    ("compute_mode", "compute_mode"),
+    ("driver_model.current", "driver_model"),
+    ("compute_cap", "compute_capability"),
+)
+_SWITCHES = (("mig.mode.current", "mig"), ("display_active", "display_active"), ("persistence_mode", "persistence_mode"))
 
 
 def _memory(gpu: Gpu, sizes: dict[str, float | None]) -> None:

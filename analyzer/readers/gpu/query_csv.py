@@ -10,9 +10,9 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from analyzer.model import Gpu, GpuProcess, GpuSnapshot
+from analyzer.model import Gpu, GpuProcess, GpuSnapshot, Source
 from analyzer.readers.base import Page, Reading
-from analyzer.readers.gpu.build import MAX_ROWS, Dump, reading
+from analyzer.readers.gpu.build import MAX_ROWS, Dump, reading, thin
 from analyzer.readers.gpu.cells import mebibytes, text_or_none, whole, word
 from analyzer.readers.gpu.columns import canonical, card, cells, compute_app, header, split
 from analyzer.readers.gpu.rows import BUS
@@ -43,6 +43,7 @@ _PROGRAM = re.compile(r"[/\\]|::|python|\[(?:Not Found|Insufficient Permissions|
 MIN_WRAP = 60
 #: The rows of one sample carry time stamps some milliseconds apart.
 SAMPLE_SECONDS = 0.1
+_UNREAD = Source("", 0, "")
 
 
 @dataclass(slots=True)
@@ -77,8 +78,10 @@ def read(page: Page) -> list[Reading]:
         if layout is None:
             position += 1
             continue
-        dumps, last = _Rows(page, layout).read()
+        rows = _Rows(page, layout)
+        dumps, last = rows.read()
         if dumps:
+            dumps = rows.kept()
             dumps[0].first = min(dumps[0].first, layout.first)
             kind = "nvidia-smi-csv-apps" if layout.processes else "nvidia-smi-csv"
             found.append(reading(kind, dumps, open_end=not page.whole and last >= len(lines) - 2))
@@ -215,6 +218,19 @@ class _Rows:
             self._number()
         return self._dumps, last
 
+    def kept(self) -> list[Dump]:
+        """The snapshots that a reading holds, with their facts and what shows them redacted."""
+        first_line = self._page.first_line
+        dumps = thin(self._dumps)
+        for dump in dumps:
+            dump.snapshot.source = self._page.source(dump.first)
+            for gpu in dump.snapshot.gpus:
+                dump.device(gpu, (gpu.line or 0) - first_line)
+            processes, dump.snapshot.processes = dump.snapshot.processes, []
+            for process in processes:
+                dump.process(process, (process.line or 0) - first_line)
+        return dumps
+
     def _row(self, text: str, index: int) -> bool:
         parts = split(text, self._layout.columns, self._layout.separator)
         if parts is None:
@@ -240,7 +256,8 @@ class _Rows:
         time = _seconds(stamp)
         later = by_time and time is not None and self._time is not None and time - self._time > SAMPLE_SECONDS
         if not self._dumps or (key is not None and key in self._seen) or "header" in self._seen or later:
-            snapshot = GpuSnapshot(self._page.source(index), time=text_or_none(stamp), columns_unknown=not self._layout.known)
+            # A loop's rows are mostly thinned out: only what is kept is shown, so only that is redacted (kept()).
+            snapshot = GpuSnapshot(_UNREAD, time=text_or_none(stamp), columns_unknown=not self._layout.known)
             self._dumps.append(Dump(self._page, snapshot, index, index))
             self._seen = set()
         self._time = time
@@ -258,12 +275,13 @@ class _Rows:
         gpu.line = self._page.first_line + index
         dump.snapshot.driver = dump.snapshot.driver or text_or_none(row.get("driver_version"))
         dump.snapshot.gpus.append(gpu)
-        dump.device(gpu, index)
 
     def _process(self, process: GpuProcess, row: dict[str, str], index: int) -> None:
         dump = self._snapshot((process.gpu, process.pid), row, index, by_time=True)
         dump.snapshot.process_table = True
-        dump.process(process, index)
+        if len(dump.snapshot.processes) < MAX_ROWS:
+            process.line = self._page.first_line + index
+            dump.snapshot.processes.append(process)
 
     def _number(self) -> None:
         """Rows without any identity are cards in the tool's order, unless there are more of them than any machine has."""
@@ -273,9 +291,6 @@ class _Rows:
                 continue
             for place, gpu in enumerate(gpus):
                 gpu.index = place
-            dump.facts.clear()
-            for gpu in gpus:
-                dump.device(gpu, (gpu.line or 0) - self._page.first_line)
 
 
 def _seconds(stamp: str) -> float | None:
