@@ -47,7 +47,13 @@ class Analysis(Base):
     """One analysis and its outcome. ``state`` is that of the work (done, failed, …), ``outcome_state`` what the log shows."""
 
     __tablename__ = "analyses"
-    __table_args__ = (Index("ix_analyses_created_id", "created", "id"),)
+    __table_args__ = (
+        Index("ix_analyses_created_id", "created", "id"),
+        Index("ix_analyses_cause_created_id", "cause", "created", "id"),
+        Index("ix_analyses_engine_created_id", "engine", "created", "id"),
+        Index("ix_analyses_cause_engine_created_id", "cause", "engine", "created", "id"),
+        Index("ix_analyses_updated", "updated"),
+    )
 
     id: Mapped[str] = mapped_column(_ID, primary_key=True)
     created: Mapped[datetime] = mapped_column(UtcDateTime)
@@ -57,9 +63,9 @@ class Analysis(Base):
     error: Mapped[str | None] = mapped_column(Text)
     outcome_state: Mapped[str | None] = mapped_column(String(16))
     stage: Mapped[str | None] = mapped_column(String(32))
-    cause: Mapped[str | None] = mapped_column(String(128), index=True)
+    cause: Mapped[str | None] = mapped_column(String(128))
     confidence: Mapped[str | None] = mapped_column(String(16))
-    engine: Mapped[str | None] = mapped_column(String(64), index=True)
+    engine: Mapped[str | None] = mapped_column(String(64))
     version: Mapped[str | None] = mapped_column(String(128))
     title_en: Mapped[str | None] = mapped_column(Text)
     title_zh: Mapped[str | None] = mapped_column(Text)
@@ -68,6 +74,32 @@ class Analysis(Base):
     library: Mapped[str] = mapped_column(String(64))
     delete_token_hash: Mapped[bytes] = mapped_column(LargeBinary)
     report: Mapped[bytes | None] = mapped_column(LargeBinary)  # analyzer/store/codec.py
+
+
+class Term(Base):
+    """A text that the history's search looks through, once however many analyses have it (analyzer/store/search.py)."""
+
+    __tablename__ = "terms"
+
+    id: Mapped[int] = mapped_column(BigInteger, primary_key=True, autoincrement=False)  # 64 bits of the text's hash
+    text: Mapped[str] = mapped_column(Text)  # case folded
+
+
+class AnalysisTerm(Base):
+    """Which analysis has which text, and what else the history is narrowed to, so that one index answers."""
+
+    __tablename__ = "analysis_terms"
+    __table_args__ = (
+        Index("ix_analysis_terms_found", "term_id", "created", "analysis_id", "cause", "engine"),
+        Index("ix_analysis_terms_found_cause", "term_id", "cause", "created", "analysis_id", "engine"),
+        Index("ix_analysis_terms_analysis_id", "analysis_id"),
+    )
+
+    term_id: Mapped[int] = mapped_column(BigInteger, primary_key=True, autoincrement=False)
+    analysis_id: Mapped[str] = mapped_column(ForeignKey("analyses.id", ondelete="CASCADE"), primary_key=True)
+    created: Mapped[datetime] = mapped_column(UtcDateTime)
+    cause: Mapped[str | None] = mapped_column(String(128))
+    engine: Mapped[str | None] = mapped_column(String(64))
 
 
 class Input(Base):
@@ -217,4 +249,18 @@ class Feedback(Base):
 
 
 #: Every table: a deletion leaves nothing of what it took in any of them.
-TABLES = (Analysis, Input, AnalysisInput, Fact, Series, Finding, Fix, SlackThread, SlackChannel, SlackDelivery, Feedback)
+TABLES = (
+    Analysis,
+    Term,
+    AnalysisTerm,
+    Input,
+    AnalysisInput,
+    Fact,
+    Series,
+    Finding,
+    Fix,
+    SlackThread,
+    SlackChannel,
+    SlackDelivery,
+    Feedback,
+)

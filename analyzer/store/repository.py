@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import delete as sql_delete
 from sqlalchemy import insert, or_, select, update
 
+from analyzer.store import search
 from analyzer.store.codec import pack, unpack
-from analyzer.store.models import Analysis, AnalysisInput, Fact, Finding, Fix, Input, Series
+from analyzer.store.models import Analysis, AnalysisInput, AnalysisTerm, Fact, Finding, Fix, Input, Series
 from analyzer.store.rows import Row, clean_text, fact_rows, finding_rows, fix_rows, outcome_columns, series_rows
+from analyzer.store.secrets import is_id
 from analyzer.store.values import HistoryFilter, HistoryItem, HistoryPage, KeptInput, KeptText, NewAnalysis, StoredAnalysis
 
 if TYPE_CHECKING:
@@ -54,6 +56,7 @@ class CursorError(ValueError):
 
 def create(database: Database, new: NewAnalysis) -> None:
     """Store an analysis, whole or not at all; when this returns it survives a kill."""
+    columns = outcome_columns(new.report)
     with database.write() as session:
         session.execute(
             insert(Analysis).values(
@@ -64,9 +67,10 @@ def create(database: Database, new: NewAnalysis) -> None:
                 state=DONE,
                 delete_token_hash=new.token_hash,
                 report=pack(new.report),
-                **outcome_columns(new.report),
+                **columns,
             )
         )
+        search.add(database, session, new.id, new.created, columns)
         _add_inputs(database, session, new.id, new.inputs, first=0)
         _add_rows(session, new.id, new.report)
 
@@ -76,14 +80,20 @@ def replace(database: Database, identifier: str, revision: int, report: Report, 
 
     ``revision`` is that of the analysis when it was read: raises StaleError where somebody else was faster, or it is gone.
     """
+    columns = outcome_columns(report)
     with database.write() as session:
         changed = session.execute(
             update(Analysis)
             .where(Analysis.id == identifier, Analysis.revision == revision)
-            .values(updated=now, revision=revision + 1, state=DONE, error=None, report=pack(report), **outcome_columns(report))
+            .values(updated=now, revision=revision + 1, state=DONE, error=None, report=pack(report), **columns)
         )
         if changed.rowcount != 1:  # type: ignore[attr-defined]
             raise StaleError(identifier)
+        before = search.terms_of(session, [identifier])
+        session.execute(sql_delete(AnalysisTerm).where(AnalysisTerm.analysis_id == identifier))
+        created = session.scalars(select(Analysis.created).where(Analysis.id == identifier)).one()
+        search.add(database, session, identifier, created, columns)
+        search.drop_unused(session, before)
         first = session.query(AnalysisInput).filter_by(analysis_id=identifier).count()
         _add_inputs(database, session, identifier, added, first)
         for model in (Fact, Series, Finding, Fix):
@@ -136,27 +146,45 @@ def input_at(database: Database, identifier: str, position: int) -> KeptInput | 
 
 def history(database: Database, wanted: HistoryFilter, cursor: str | None = None, limit: int = 50) -> HistoryPage:
     """The newest analyses that ``wanted`` lets through, at most ``limit``, from ``cursor`` on. Raises CursorError for a bad cursor."""
-    query = select(*_ITEM)
-    if wanted.cause:
-        query = query.where(Analysis.cause == clean_text(wanted.cause))
-    if wanted.engine:
-        query = query.where(Analysis.engine == clean_text(wanted.engine))
-    if wanted.since is not None:
-        query = query.where(Analysis.created >= wanted.since)
-    if wanted.q:
-        words = clean_text(wanted.q)
-        columns = (Analysis.title_en, Analysis.title_zh, Analysis.cause, Analysis.version, Analysis.input_names)
-        query = query.where(or_(Analysis.id == words, *(column.icontains(words, autoescape=True) for column in columns)))
-    if cursor:
-        created, identifier = _from_cursor(cursor)
-        query = query.where(
-            or_(Analysis.created < created, (Analysis.created == created) & (Analysis.id < identifier)),
-        )
-    query = query.order_by(Analysis.created.desc(), Analysis.id.desc()).limit(limit + 1)
     with database.read() as session:
-        rows = session.execute(query).all()
+        rows = session.execute(_history_query(database, session, wanted, cursor, limit + 1)).all()
     items = tuple(_item(row) for row in rows[:limit])
     return HistoryPage(items, _to_cursor(items[-1]) if len(rows) > limit else None)
+
+
+def _history_query(database: Database, session: Session, wanted: HistoryFilter, cursor: str | None, limit: int) -> Any:
+    """The rows of a page. Without words each filter has an index in the history's order; with words see analyzer/store/search.py."""
+    words = clean_text(wanted.q or "")
+    keys = search.matching(database, session, words) if words else None
+    if words and is_id(words):
+        return select(*_ITEM).where(Analysis.id == words, *_narrowed(Analysis, Analysis.id, wanted, cursor))
+    if keys is not None:
+        identifiers: list[str] = []
+        if keys:
+            found = search.newest(keys, _narrowed(AnalysisTerm, AnalysisTerm.analysis_id, wanted, cursor), limit)
+            identifiers = [identifier for _, identifier in session.execute(found)]
+        query = select(*_ITEM).where(Analysis.id.in_(identifiers))
+    else:
+        query = select(*_ITEM).where(*_narrowed(Analysis, Analysis.id, wanted, cursor))
+        if words:
+            query = query.where(search.has(database, words))
+    return query.order_by(Analysis.created.desc(), Analysis.id.desc()).limit(limit)
+
+
+def _narrowed(table: Any, identifier: Any, wanted: HistoryFilter, cursor: str | None) -> list[Any]:
+    """The conditions of all filters but the words, on a table that has what they ask for."""
+    conditions = []
+    if wanted.cause:
+        conditions.append(table.cause == clean_text(wanted.cause))
+    if wanted.engine:
+        conditions.append(table.engine == clean_text(wanted.engine))
+    if wanted.since is not None:
+        conditions.append(table.created >= wanted.since)
+    if cursor:
+        created, last = _from_cursor(cursor)
+        # The first condition says nothing new: it is the one that both databases begin to read their index at.
+        conditions += [table.created <= created, or_(table.created < created, identifier < last)]
+    return conditions
 
 
 def delete(database: Database, identifier: str) -> bool:
@@ -238,8 +266,10 @@ def _delete(session: Session, identifiers: Sequence[str]) -> int:
     found = session.scalars(select(Analysis.id).where(Analysis.id.in_(identifiers)).order_by(Analysis.id).with_for_update()).all()
     if not found:
         return 0
+    terms = search.terms_of(session, found)
     held = Counter(session.scalars(select(AnalysisInput.sha256).where(AnalysisInput.analysis_id.in_(found))))
     session.execute(sql_delete(Analysis).where(Analysis.id.in_(found)))
+    search.drop_unused(session, terms)
     for sha256, times in sorted(held.items()):
         session.execute(update(Input).where(Input.sha256 == sha256).values(refs=Input.refs - times))
         session.execute(sql_delete(Input).where(Input.sha256 == sha256, Input.refs <= 0))

@@ -9,7 +9,7 @@ import pytest
 from sqlalchemy import select, text
 
 from analyzer.model import LANGUAGES, Fact, Source
-from analyzer.store import repository
+from analyzer.store import repository, search
 from analyzer.store.models import TABLES
 from analyzer.store.models import Fact as FactRow
 from analyzer.store.models import Fix as FixRow
@@ -229,3 +229,55 @@ def test_deleting_leaves_no_byte_of_the_input(database: Database, tmp_path: Path
             assert session.execute(text("SELECT count(*) FROM facts WHERE words = :m"), {"m": marker}).scalar() == 0
             assert session.execute(vacuumed).scalar() >= 1
     assert repository.get(database, stays.id) is not None
+
+
+def test_search_forgets_what_no_analysis_has(database: Database) -> None:
+    first, second = new(report("a")), new(report("a"))
+    other = report("b")
+    other.inputs[0].name = "Only-Here.log"
+    third = new(other)
+    for analysis in (first, second, third):
+        repository.create(database, analysis)
+
+    def found(words: str) -> set[str]:
+        return {item.id for item in repository.history(database, HistoryFilter(q=words)).items}
+
+    assert found("only-here") == {third.id}
+    assert found("ENGINE.log") == {first.id, second.id}
+    assert found(third.id) == {third.id}
+    renamed = report("c")
+    renamed.inputs[0].name = "renamed.log"
+    repository.replace(database, third.id, 0, renamed, [], datetime.now(UTC))
+    assert found("only-here") == set()
+    assert found("renamed") == {third.id}
+    repository.delete(database, first.id)
+    assert found("engine.log") == {second.id}
+    repository.delete(database, second.id)
+    repository.delete(database, third.id)
+    with database.read() as session:
+        assert session.execute(text("SELECT count(*) FROM terms")).scalar() == 0
+        assert session.execute(text("SELECT count(*) FROM analysis_terms")).scalar() == 0
+
+
+@pytest.mark.parametrize("few", [0, 3, 1000])
+def test_search_finds_the_same_whatever_way_it_takes(database: Database, monkeypatch: pytest.MonkeyPatch, few: int) -> None:
+    monkeypatch.setattr(search, "FEW_TERMS", few)
+    monkeypatch.setattr(search, "_EACH_BY_ITSELF", few // 2)
+    start = datetime(2026, 1, 1, tzinfo=UTC)
+    wanted = []
+    for number in range(9):
+        made = report("ab"[number % 2])
+        made.inputs[0].name = f"pod-{number % 5}.log"
+        analysis = new(made, created=start + timedelta(minutes=number // 2))
+        repository.create(database, analysis)
+        wanted.append((analysis.created, analysis.id, made.outcome.cause))
+    wanted.sort(reverse=True)
+    for cause in (None, "a", "b"):
+        seen, cursor = [], None
+        while True:
+            page = repository.history(database, HistoryFilter(q="POD-", cause=cause), cursor, limit=2)
+            seen += [item.id for item in page.items]
+            if page.next_cursor is None:
+                break
+            cursor = page.next_cursor
+        assert seen == [identifier for _, identifier, known in wanted if cause in (None, known)]

@@ -8,9 +8,12 @@ from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from sqlalchemy import inspect, text
 
+from analyzer.store import repository
 from analyzer.store.database import Database, DatabaseError, make_engine
 from analyzer.store.models import Base
 from analyzer.store.upgrade import downgrade, is_current, upgrade
+from analyzer.store.values import HistoryFilter
+from tests.store.conftest import new, report
 
 
 def test_the_migrations_make_exactly_the_models(database: Database) -> None:
@@ -66,3 +69,20 @@ def test_other_databases_are_refused_without_their_password(url: str) -> None:
     with pytest.raises(DatabaseError) as caught:
         Database(url)
     assert "secret" not in str(caught.value)
+
+
+def test_data_survives_every_step_down_and_up(database_url: str) -> None:
+    upgrade(database_url)
+    opened = Database(database_url)
+    kept = [new(report("a")), new(report("b", engine="sglang"), "two\n", "three\n")]
+    for analysis in kept:
+        repository.create(opened, analysis)
+    before = [repository.get(opened, analysis.id) for analysis in kept]
+    for revision in ("0003", "0002", "0001"):
+        downgrade(database_url, revision)
+        upgrade(database_url)
+        assert [repository.get(opened, analysis.id) for analysis in kept] == before
+        assert [len(repository.inputs(opened, analysis.id)) for analysis in kept] == [1, 2]
+        found = repository.history(opened, HistoryFilter(q="ENGINE.log", engine="sglang")).items
+        assert [item.id for item in found] == [kept[1].id]
+    opened.close()
