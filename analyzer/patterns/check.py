@@ -41,6 +41,10 @@ REDACTION_KEYS = frozenset(
 )  # fmt: skip
 
 
+#: What stands in a sentence's braces: the name of a figure.
+_PLACEHOLDER = regex.compile(r"[a-z][a-z0-9_]*")
+
+
 class _Mistake(ValueError):
     """One thing wrong with one entry."""
 
@@ -358,7 +362,11 @@ def _words(value: Any, key: str) -> dict[str, str]:
     holes = []
     for language in LANGUAGES:
         try:
-            holes.append({name for _, name, _, _ in string.Formatter().parse(value[language]) if name})
+            parsed = [part for part in string.Formatter().parse(value[language]) if part[1] is not None]
+            odd = [name for _, name, spec, conversion in parsed if spec or conversion or not _PLACEHOLDER.fullmatch(name or "")]
+            if odd:
+                raise _Mistake(f"«{key}» in {language}: {{{odd[0]}}} is no placeholder; a brace that is meant as such is doubled: {{{{ }}}}")
+            holes.append({name or "" for _, name, _, _ in parsed})
         except (ValueError, TypeError) as error:
             raise _Mistake(f"«{key}» in {language}: {error}") from error
     if holes[0] != holes[1]:

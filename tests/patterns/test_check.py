@@ -164,6 +164,7 @@ MISTAKES: list[tuple[str, dict[str, Any], str]] = [
         "«detail»: the placeholders differ between en ['oom_tried'] and zh ['oom_free']",
     ),
     ("a lone brace", {"causes": [CAUSE | {"text": {"en": "a {brace", "zh": "词"}}]}, "«text» in en: "),
+    ("a brace that is no placeholder", {"causes": [CAUSE | {"text": {"en": 'pass {"a": 1}', "zh": "词"}}]}, "is no placeholder"),
     # advice
     ("kind", {"advice": [FIX | {"kind": "cure"}, NEED, NOT]}, "advice/a.yaml: lower_it: «kind» is 'cure': fix, need or not_this"),
     ("name twice", {"advice": [FIX, NEED, NOT, NOT]}, "advice/a.yaml: not_fp8: the name is taken"),
