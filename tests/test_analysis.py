@@ -56,7 +56,7 @@ WHOLE = {(name, limits): fed(CONTENTS[name], [], limits) for name in LOGS for li
 
 @pytest.mark.parametrize("limits", [Limits(), SMALL], ids=["usual", "small blocks"])
 @pytest.mark.parametrize("name", LOGS)
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(cuts=_CUTS)
 def test_the_same_report_however_the_bytes_are_cut(name: str, limits: Limits, cuts: list[float]) -> None:
     assert fed(CONTENTS[name], cuts, limits) == WHOLE[name, limits]
