@@ -7,7 +7,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from analyzer.intake.lines import parse
 from analyzer.model import FlagChange, Ledger, Report, Source, TimelineStep
@@ -34,6 +34,7 @@ def equip(environment: Environment) -> None:
     environment.filters["gib"] = lambda size: f"{gib(size):.2f}"
     environment.filters["message"] = lambda text: safe(parse(text, 0).body)
     environment.filters["plain"] = safe
+    environment.filters["ticks"] = ticks
     environment.globals["swatch"] = lambda name: Markup(swatch(name))  # noqa: S704 - drawn here, from a name of ours
     environment.globals["basis_key"] = lambda basis, identifier: Markup(basis_key(basis, identifier))  # noqa: S704 - drawn here
 
@@ -53,6 +54,15 @@ def document(report: Report, language: str, *, url: str | None = None) -> str:
     """The report as one file that needs nothing beside it."""
     # The style sheet is a file of ours; the template puts it in as it is.
     return _environment().get_template("document.html").render({**values(report, language, url), "style": styles(), "web": None})
+
+
+def ticks(text: str) -> Markup:
+    """``text`` escaped, with what stands between backticks as code."""
+    pieces = safe(text).split("`")
+    if len(pieces) % 2 == 0:
+        return escape(safe(text))
+    drawn = (Markup("<code>{}</code>").format(piece) if place % 2 else escape(piece) for place, piece in enumerate(pieces))
+    return Markup("").join(drawn)
 
 
 def styles() -> str:

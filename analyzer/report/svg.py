@@ -32,6 +32,7 @@ _LETTER = 7.2  # pixels of a letter of a label
 class _Row:
     name: str
     parts: tuple[LedgerLine, ...]
+    marks: tuple[LedgerLine, ...] = ()  # of this row alone
 
 
 def ledger_svg(ledger: Ledger, identifier: str, _: Translate, anchor: Anchor | None = None) -> str:
@@ -47,14 +48,19 @@ def ledger_svg(ledger: Ledger, identifier: str, _: Translate, anchor: Anchor | N
     return _picture(rows, [line for line in (budget, total) if line is not None], identifier, title, 44, _, anchor)
 
 
-def change_svg(before: Ledger, after: Ledger, identifier: str, _: Translate) -> str:
-    """The plan before and after a change, one above the other on one scale; empty where either is not known."""
-    rows = [_Row(_("now"), _known(before, BUDGET_PARTS)), _Row(_("then"), _known(after, BUDGET_PARTS))]
+def change_svg(before: Ledger, after: Ledger, identifier: str, _: Translate, names: tuple[str, str] | None = None) -> str:
+    """Two plans, one above the other on one scale; empty where either is not known. ``names``: of the two, else "now" and "then"."""
+    first, second = names or (_(N_("now")), _(N_("then")))
+    rows = [_plan(first, before, _), _plan(second, after, _)]
     if not all(row.parts for row in rows):
         return ""
-    total = after.line("total") or before.line("total")
-    marks = [line for line in (after.line("budget"), total) if line is not None]
-    return _picture(rows, marks, identifier, _("Memory before and after the change"), 26, _, None)
+    return _picture(rows, [], identifier, _("Memory before and after the change"), 26, _, None)
+
+
+def _plan(name: str, ledger: Ledger, _: Translate) -> _Row:
+    marks = tuple(line for line in (ledger.line("budget"), ledger.line("total")) if line is not None)
+    words = [name, *(f"{_(messages.LINES[line.name])} {gib(line.bytes):.2f} GiB" for line in marks)]
+    return _Row(" · ".join(words), _known(ledger, BUDGET_PARTS), marks)
 
 
 def has_basis(ledger: Ledger, basis: Basis) -> bool:
@@ -79,9 +85,10 @@ def basis_key(basis: str, identifier: str) -> str:
 def _picture(
     rows: Sequence[_Row], marks: Sequence[LedgerLine], identifier: str, title: str, bar: int, _: Translate, anchor: Anchor | None
 ) -> str:
-    scale = max([sum(max(line.bytes, 0) for line in row.parts) for row in rows] + [line.bytes for line in marks] + [1])
-    step, top = bar + 24, 36
-    height = top + len(rows) * step - 24 + 24
+    lines = [*marks, *(line for row in rows for line in row.marks)]
+    scale = max([sum(max(line.bytes, 0) for line in row.parts) for row in rows] + [line.bytes for line in lines] + [1])
+    step, top = bar + 24, 36 if marks else 20
+    height = top + len(rows) * step - 24 + (24 if marks else 8)
     out = [
         f'<svg class="ledger" width="100%" height="{height}" role="group" aria-labelledby="{identifier}-t" xmlns="http://www.w3.org/2000/svg">',
         f'<title id="{identifier}-t">{escape(title)}</title>',
@@ -96,6 +103,9 @@ def _picture(
             share = max(line.bytes, 0) / scale
             out.append(_segment(line, x * 100, y, share, bar, identifier, _, anchor))
             x += share
+        for line in row.marks:
+            at = min(line.bytes / scale, 1.0) * 100
+            out.append(f'<line class="line mark-{line.name}" x1="{at:.2f}%" x2="{at:.2f}%" y1="{y - 3}" y2="{y + bar + 3}"/>')
     bottom = top + len(rows) * step - 24
     for line in marks:
         at = min(line.bytes / scale, 1.0) * 100

@@ -135,7 +135,11 @@ def _compared(first: StoredAnalysis, second: StoredAnalysis, language: str) -> d
     comparison = compared(_report(first), _report(second))
     ledgers = []
     for place, ledger in enumerate(comparison.ledgers):
-        picture = change_svg(ledger.before, ledger.after, f"gpu{place}", _) if ledger.before and ledger.after else ""
+        picture = (
+            change_svg(ledger.before, ledger.after, f"gpu{place}", _, (_(N_("first")), _(N_("second"))))
+            if ledger.before and ledger.after
+            else ""
+        )
         ledgers.append({"gpu": ledger.gpu, "lines": ledger.lines, "picture": Markup(picture)})  # noqa: S704 - drawn here, texts escaped
     return {
         "comparison": comparison,

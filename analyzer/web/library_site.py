@@ -102,7 +102,7 @@ def _advice(library: Library, cause: Cause, language: str) -> dict[str, Any]:
 
     fixes = [
         {
-            "title": _PLACEHOLDER.sub("…", words_of(fix.words["title"], language)),
+            "title": _title(fix, language),
             "why": _PLACEHOLDER.sub("…", words_of(fix.words["why"], language)),
             "computed": not fix.changes,
             "versions": fix.versions,
@@ -112,6 +112,12 @@ def _advice(library: Library, cause: Cause, language: str) -> dict[str, Any]:
     against = [(item.advice, _PLACEHOLDER.sub("…", words_of(item.words["why"], language))) for item in named(cause.not_this)]
     needs = [_PLACEHOLDER.sub("…", words_of(item.words["text"], language)) for item in named(cause.needs)]
     return {"fixes": fixes, "against": against, "needs": needs}
+
+
+def _title(fix: Advice, language: str) -> str:
+    """A fix's title without the figures that a report fills in; its name where nothing else is left."""
+    title = _PLACEHOLDER.sub("…", words_of(fix.words["title"], language))
+    return title if title.strip("… ") else fix.name.replace("_", " ").replace(".", " ")
 
 
 def words_of(words: dict[str, str], language: str) -> str:

@@ -28,7 +28,9 @@ from analyzer.web.problems import Problem
 from analyzer.web.service import service
 
 if TYPE_CHECKING:
-    from analyzer.model import Report, Value
+    from collections.abc import Sequence
+
+    from analyzer.model import Ledger, Report, Value
     from analyzer.store.values import StoredAnalysis
 
 router = APIRouter()
@@ -139,15 +141,15 @@ def drawn(report: Report, answer: WhatIf, language: str) -> dict[str, Any]:
     _ = translator(language)
     before = {(ledger.gpu, ledger.rank): ledger for ledger in report.ledgers}
     pictures = []
-    for place, after in enumerate(answer.ledgers[:4]):
+    for place, (after, alike) in enumerate(_unlike(answer.ledgers)[:4]):
         old = before.get((after.gpu, after.rank)) or (report.ledgers or answer.ledgers)[0]
         changed = [line for line in line_differences(old, after) if line.change is not None and line.differs]
         picture = Markup(change_svg(old, after, f"try{place}", _))  # noqa: S704 - drawn here, texts escaped
-        pictures.append({"gpu": after.gpu, "picture": picture, "lines": changed})
+        pictures.append({"gpus": alike, "picture": picture, "lines": changed})
     return {
         "fits": answer.fits,
         "margin": answer.margin,
-        "checks": [(check.passed, check.text.get(language)) for check in answer.checks],
+        "checks": list(dict.fromkeys((check.passed, check.text.get(language)) for check in answer.checks)),
         "changed": [(flag, old, new) for flag, (old, new) in answer.changed.items()],
         "notes": [note.get(language) for note in answer.notes],
         "max_model_len": answer.max_model_len,
@@ -155,6 +157,19 @@ def drawn(report: Report, answer: WhatIf, language: str) -> dict[str, Any]:
         "concurrency": answer.concurrency,
         "pictures": pictures,
     }
+
+
+def _unlike(ledgers: Sequence[Ledger]) -> list[tuple[Ledger, list[str]]]:
+    """Ledgers with the GPUs that each stands for: those that differ in no line are shown once."""
+    found: list[tuple[Ledger, list[str]]] = []
+    for ledger in ledgers:
+        name = "?" if ledger.gpu is None else str(ledger.gpu)
+        same = next((names for known, names in found if not any(line.differs for line in line_differences(known, ledger))), None)
+        if same is None:
+            found.append((ledger, [name]))
+        else:
+            same.append(name)
+    return found
 
 
 # --- the log by lines ------------------------------------------------------------------------------------------------------------
