@@ -17,6 +17,8 @@ from analyzer.readers.settings import READERS, setting_fact
 
 #: Earlier attempts that are kept whole; of a crash loop the first ones and the latest are enough.
 ATTEMPTS_KEPT = 16
+#: Bounds of what dumps leave behind: beyond twice as many, every second snapshot goes and facts keep their extremes.
+SNAPSHOTS, DOCUMENT_FACTS, READINGS, SEGMENTS = 250, 8000, 512, 256
 #: Refused requests whose lines are kept.
 REFUSALS = 4
 #: How much a setting's source is worth: what was typed, what stands in the engine's banner, what the engine says it was given.
@@ -59,6 +61,8 @@ class Record:
 
     def _open(self, place: Place) -> Attempt:
         index = self.attempts[-1].index + 1 if self.attempts else 0
+        if self.attempts and self.attempts[-1].last_input == place.input and self.attempts[-1].last_line == place.line:
+            self.attempts[-1].last_line = max(self.attempts[-1].first_line, place.line - 1)  # the line that begins the next one
         attempt = Attempt(index, place.input, place.line, place.line, place.input)
         self.attempts.append(attempt)
         if len(self.attempts) > ATTEMPTS_KEPT:
@@ -228,12 +232,21 @@ class Record:
         """What a reader found. Its settings belong to the attempt that runs when it is read; diagnosis decides what they are worth."""
         self.order += 1
         first, last = first_line + reading.first, first_line + reading.last
-        self.segments.setdefault(input_index, []).append(SegmentSeen(reading.kind, reading.engine, first, last))
-        for snapshot in reading.snapshots:
-            self.snapshots.append((input_index, snapshot))
+        segments = self.segments.setdefault(input_index, [])
+        if segments and segments[-1].kind == reading.kind and (segments[-1].last + 1 >= first or len(segments) >= SEGMENTS):
+            segments[-1].last = last
+        else:
+            segments.append(SegmentSeen(reading.kind, reading.engine, first, last))
+        self.snapshots += [(input_index, snapshot) for snapshot in reading.snapshots]
+        if len(self.snapshots) > 2 * SNAPSHOTS:
+            self.snapshots = [*self.snapshots[:-1:2], self.snapshots[-1]]
         self.document_facts += [(input_index, fact) for fact in reading.facts]
-        reading.snapshots = []
-        self.readings.append((input_index, reading))
+        if len(self.document_facts) > 2 * DOCUMENT_FACTS:
+            self.document_facts = _extremes(self.document_facts)
+        plain = not (reading.settings or reading.environment or reading.command or reading.notes or reading.model or reading.start)
+        reading.snapshots, reading.facts = [], []
+        if not plain or len(self.readings) < READINGS:
+            self.readings.append((input_index, reading))
 
     def count_requests(self, count: int, place: Place) -> None:
         """``count`` lines of an access log, whose requests are only counted."""
@@ -243,6 +256,21 @@ class Record:
         """The input is over: its last line belongs to the attempt that runs."""
         if self.attempts and self.attempts[-1].last_input == input_index:
             self.attempts[-1].last_line = max(self.attempts[-1].last_line, last_line)
+
+
+def _extremes(facts: list[tuple[int, Fact]]) -> list[tuple[int, Fact]]:
+    """Of every figure of a long loop of dumps the first, last, smallest and greatest, in their order."""
+    kept: dict[tuple[str, int | None, int | None], dict[str, int]] = {}
+    for place, (_, fact) in enumerate(facts):
+        slots = kept.setdefault((fact.name, fact.gpu, fact.pid), {"first": place, "low": place, "high": place})
+        slots["last"] = place
+        if isinstance(fact.value, (int, float)):
+            low, high = facts[slots["low"]][1].value, facts[slots["high"]][1].value
+            if isinstance(low, (int, float)) and fact.value < low:
+                slots["low"] = place
+            if isinstance(high, (int, float)) and fact.value > high:
+                slots["high"] = place
+    return [facts[place] for place in sorted({place for slots in kept.values() for place in slots.values()})]
 
 
 def _far(attempt: Attempt) -> bool:

@@ -61,7 +61,7 @@ class Decoder:
     def _refuse_binary(sample: bytes) -> None:
         """One control character in twenty bytes is no text, whatever the encoding: terminals use few, random bytes hold one in nine."""
         controls = len(sample) - len(sample.translate(None, _CONTROLS))
-        if controls > len(sample) // 20:
+        if controls > max(2, len(sample) // 20):
             raise IntakeError(
                 "not_text", f"{controls} of the first {len(sample)} bytes are control characters: this is no text; send the log itself"
             )
