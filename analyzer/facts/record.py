@@ -244,7 +244,8 @@ class Record:
         if len(self.document_facts) > 2 * DOCUMENT_FACTS:
             self.document_facts = _extremes(self.document_facts)
         plain = not (reading.settings or reading.environment or reading.command or reading.notes or reading.model or reading.start)
-        reading.snapshots, reading.facts = [], []
+        if reading.snapshots:
+            reading.snapshots, reading.facts = [], []  # they stand above, bounded
         if not plain or len(self.readings) < READINGS:
             self.readings.append((input_index, reading))
 
