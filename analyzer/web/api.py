@@ -19,6 +19,7 @@ from analyzer.store.values import HistoryFilter, HistoryItem, StoredAnalysis
 from analyzer.web import auth, negotiate, what_if
 from analyzer.web.answers import Stored, base_url, json_response, moment, page_url, report_response
 from analyzer.web.encodings import SUPPORTED
+from analyzer.web.logtext import TEXTS
 from analyzer.web.multipart import MEMORY_BYTES
 from analyzer.web.openapi import BODY, FORM_OR_BODY, REPORT_ANSWERS, UPLOAD_ANSWERS
 from analyzer.web.problems import Problem
@@ -120,6 +121,7 @@ async def remove(request: Request, identifier: str) -> None:
     if kept is None:
         raise Problem("not_found", "there is no such analysis")
     auth.require_deleter(request, here.settings, kept)
+    TEXTS.forget(identifier)
     if not await here.store(repository.delete, here.database, identifier):
         raise Problem("not_found", "there is no such analysis")
 

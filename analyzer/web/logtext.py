@@ -149,8 +149,17 @@ class Texts:
                 self._held.popitem(last=False)
         return text
 
+    def holds(self, analysis: str) -> bool:
+        """Whether a text of the analysis is held."""
+        with self._lock:
+            return any(key[0] == analysis for key in self._held)
+
     def forget(self, analysis: str) -> None:
         """Nothing of a deleted analysis stays in memory."""
         with self._lock:
             for key in [key for key in self._held if key[0] == analysis]:
                 del self._held[key]
+
+
+#: The texts of this process. Whatever deletes an analysis forgets its texts too.
+TEXTS = Texts()

@@ -22,7 +22,7 @@ from analyzer.web import negotiate
 from analyzer.web.answers import Stored, json_response, moment, page_url, report_response
 from analyzer.web.api import found, remove
 from analyzer.web.guard import address
-from analyzer.web.logtext import MOST_LINES, LogText, Texts
+from analyzer.web.logtext import MOST_LINES, TEXTS, LogText
 from analyzer.web.pages import is_part, page
 from analyzer.web.problems import Problem
 from analyzer.web.service import service
@@ -37,7 +37,6 @@ router = APIRouter()
 _PAGE = ["GET", "HEAD"]
 #: Lines of one page of the log where no script runs.
 _PAGE_LINES = 1000
-_texts = Texts()
 
 
 def for_people(request: Request) -> str:
@@ -90,7 +89,6 @@ def _values(request: Request, report: Report, analysis: StoredAnalysis, language
 async def delete(request: Request, identifier: str) -> Response:
     """Delete an analysis from its page: the cookie holds the delete token."""
     await remove(request, identifier)
-    _texts.forget(identifier)
     return RedirectResponse("/?deleted=1", 303)
 
 
@@ -229,4 +227,4 @@ async def _text(request: Request, identifier: str, number: int) -> tuple[StoredA
     kept = await here.store(repository.input_at, here.database, identifier, number)
     if kept is None:
         raise Problem("not_found", "this analysis has no such input")
-    return analysis, kept.name, await here.work(_texts.get, identifier, number, kept.text)
+    return analysis, kept.name, await here.work(TEXTS.get, identifier, number, kept.text)

@@ -23,6 +23,8 @@ CALLS = [
     ("GET", "/v1/analyses/{identifier}"),
     ("DELETE", "/v1/analyses/{identifier}"),
     ("POST", "/v1/analyses/{identifier}/inputs"),
+    ("GET", "/v1/analyses/{identifier}/log"),
+    ("GET", "/v1/compare"),
     ("POST", "/v1/what-if"),
     ("GET", "/v1/limits"),
     ("GET", "/v1/redactions"),
