@@ -32,8 +32,8 @@ analyze: setup
 
 # Pins every dependency with its hashes. Registry hosts do not belong into the files.
 lock:
-	$(PYTHON) -m uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --no-annotate pyproject.toml -o requirements/run.lock
-	$(PYTHON) -m uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --no-annotate --extra test pyproject.toml -o requirements/test.lock
+	$(PYTHON) -m uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --no-annotate --extra telemetry pyproject.toml -o requirements/run.lock
+	$(PYTHON) -m uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --no-annotate --extra telemetry --extra test pyproject.toml -o requirements/test.lock
 
 format: setup
 	$(BIN)/ruff check --fix .

@@ -29,7 +29,7 @@ from analyzer.model import InputInfo, Report
 from analyzer.patterns.runner import Runner, runner
 from analyzer.readers import Page, Reading, anchors, read_page
 
-#: Bytes read from a file at once, into one buffer that is used again.
+#: Bytes read from a file at once.
 READ_BYTES = 1 << 20
 #: Most bytes of a dump that is cut by a block's end and read again with the next one.
 OPEN_BYTES = 4 << 20
@@ -46,13 +46,14 @@ Input = str | Path | tuple[str, IO[bytes]]
 class Analysis:
     """One analysis of any number of inputs, which are opened one after the other."""
 
-    def __init__(self, patterns: Sequence[Path] = (), limits: Limits = DEFAULT) -> None:
-        """``patterns``: folders of a user's own patterns. Raises LibraryError where one of them is wrong."""
+    def __init__(self, patterns: Sequence[Path] = (), limits: Limits = DEFAULT, *, sink: type[Sink] | None = None) -> None:
+        """``patterns``: folders of a user's own patterns. ``sink``: what takes a text. Raises LibraryError where one of them is wrong."""
         self._runner: Runner = runner(tuple(patterns), anchors())
         self._limits = limits
         self._total = Total(limits)
         self._record = Record()
         self._sinks: list[Sink] = []
+        self._kind = sink or Sink
         self.redactor = Redactor(self._runner.library.redactions)
 
     def open(self, name: str, keep: Keep | None = None, keep_member: Callable[[], Keep] | None = None) -> Given:
@@ -70,7 +71,7 @@ class Analysis:
     def _sink(self, name: str, keep: Keep | None) -> Sink:
         if len(self._sinks) >= self._limits.max_files:
             raise IntakeError("input_too_large", f"more than {self._limits.max_files} files in one analysis; send fewer")
-        sink = Sink(_plain(name), len(self._sinks), self._runner, self._record, self._limits, self.redactor.clean)
+        sink = self._kind(_plain(name), len(self._sinks), self._runner, self._record, self._limits, self.redactor.clean)
         sink.keep = keep
         self._sinks.append(sink)
         return sink
@@ -87,13 +88,21 @@ class Analysis:
             pending = [sink.peek(record) for sink in self._sinks]
             return self._report(record, blank=all(sink.blank for sink in self._sinks) and not any(pending))
 
-    def _report(self, record: Record, *, blank: bool) -> Report:
-        from analyzer.diagnosis.diagnose import diagnose
+    def read_inputs(self) -> list[InputInfo]:
+        """What was read, without a report. Raises IntakeError (empty_input) where nothing but blanks has come."""
+        self._refuse(all(sink.blank for sink in self._sinks))
+        return [sink.info for sink in self._sinks]
 
+    def _refuse(self, blank: bool) -> None:
         if blank:
             names = ", ".join(sink.info.name for sink in self._sinks) or "no input"
             advice = "send the text that the server printed, e.g. `vllm serve … 2>&1 | …`"
             raise IntakeError("empty_input", f"nothing to read in {names}; {advice}")
+
+    def _report(self, record: Record, *, blank: bool) -> Report:
+        from analyzer.diagnosis.diagnose import diagnose
+
+        self._refuse(blank)
         return diagnose(record, [sink.info for sink in self._sinks], self._runner.library, self.redactor)
 
 
@@ -336,14 +345,7 @@ def analyze(inputs: Iterable[Input], *, patterns: Sequence[Path] = (), limits: L
 
 
 def _pump(stream: IO[bytes], sink: Given) -> None:
-    """Everything of ``stream`` into ``sink``, through one buffer."""
-    readinto = getattr(stream, "readinto", None)
-    if readinto is None:
-        while piece := stream.read(READ_BYTES):
-            sink.feed(piece)
-    else:
-        buffer = bytearray(READ_BYTES)
-        view = memoryview(buffer)
-        while size := readinto(buffer):
-            sink.feed(bytes(view[:size]))
+    """Everything of ``stream`` into ``sink``."""
+    while piece := stream.read(READ_BYTES):
+        sink.feed(piece)
     sink.close()

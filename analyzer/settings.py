@@ -63,6 +63,7 @@ class Settings(BaseSettings):
 
     patterns: _Paths = ()  # folders of own patterns, beside the library
     lang: str = "en"  # for whoever does not say
+    job_lease_seconds: float = Field(60, gt=0)  # without a sign of life of its worker, a queued analysis is given to another one
     slack_bot_token: SecretStr | None = None  # xoxb-…: the bot's own
     slack_signing_secret: SecretStr | None = None  # with it, Slack's events are taken at /slack/events
     slack_app_token: SecretStr | None = None  # xapp-…: for `vramledger slack`, which needs no address of its own

@@ -53,6 +53,8 @@ class Analysis(Base):
         Index("ix_analyses_engine_created_id", "engine", "created", "id"),
         Index("ix_analyses_cause_engine_created_id", "cause", "engine", "created", "id"),
         Index("ix_analyses_updated", "updated"),
+        Index("ix_analyses_fingerprint_created", "fingerprint", "created"),
+        Index("ix_analyses_state_created", "state", "created"),
     )
 
     id: Mapped[str] = mapped_column(_ID, primary_key=True)
@@ -74,6 +76,11 @@ class Analysis(Base):
     library: Mapped[str] = mapped_column(String(64))
     delete_token_hash: Mapped[bytes] = mapped_column(LargeBinary)
     report: Mapped[bytes | None] = mapped_column(LargeBinary)  # analyzer/store/codec.py
+    fingerprint: Mapped[str | None] = mapped_column(String(40))  # the same for the same failure in another run
+    likeness: Mapped[str | None] = mapped_column(Text)  # what the fingerprint was made of
+    host: Mapped[str | None] = mapped_column(String(128))  # as its sender named it
+    tries: Mapped[int] = mapped_column(Integer, server_default="0")  # how often work on it was begun since it was queued
+    due: Mapped[datetime | None] = mapped_column(UtcDateTime)  # while it is queued: not before
 
 
 class Term(Base):
@@ -245,7 +252,8 @@ class Feedback(Base):
     analysis_id: Mapped[str] = mapped_column(ForeignKey("analyses.id", ondelete="CASCADE"), primary_key=True)
     who: Mapped[bytes] = mapped_column(LargeBinary(32), primary_key=True)  # a hash, so that nobody is named
     helped: Mapped[bool]
-    given: Mapped[datetime] = mapped_column(UtcDateTime)
+    given: Mapped[datetime] = mapped_column(UtcDateTime, index=True)
+    because: Mapped[str | None] = mapped_column(Text)  # redacted
 
 
 #: Every table: a deletion leaves nothing of what it took in any of them.

@@ -67,11 +67,12 @@ def create(database: Database, new: NewAnalysis) -> None:
                 state=DONE,
                 delete_token_hash=new.token_hash,
                 report=pack(new.report),
+                host=new.host,
                 **columns,
             )
         )
         search.add(database, session, new.id, new.created, columns)
-        _add_inputs(database, session, new.id, new.inputs, first=0)
+        add_inputs(database, session, new.id, new.inputs, first=0)
         _add_rows(session, new.id, new.report)
 
 
@@ -85,7 +86,16 @@ def replace(database: Database, identifier: str, revision: int, report: Report, 
         changed = session.execute(
             update(Analysis)
             .where(Analysis.id == identifier, Analysis.revision == revision)
-            .values(updated=now, revision=revision + 1, state=DONE, error=None, report=pack(report), **columns)
+            .values(
+                updated=now,
+                revision=revision + 1,
+                state=DONE,
+                error=None,
+                tries=0,
+                due=None,
+                report=pack(report),
+                **columns,
+            )
         )
         if changed.rowcount != 1:  # type: ignore[attr-defined]
             raise StaleError(identifier)
@@ -95,7 +105,7 @@ def replace(database: Database, identifier: str, revision: int, report: Report, 
         search.add(database, session, identifier, created, columns)
         search.drop_unused(session, before)
         first = session.query(AnalysisInput).filter_by(analysis_id=identifier).count()
-        _add_inputs(database, session, identifier, added, first)
+        add_inputs(database, session, identifier, added, first)
         for model in (Fact, Series, Finding, Fix):
             session.execute(sql_delete(model).where(model.analysis_id == identifier))
         _add_rows(session, identifier, report)
@@ -223,7 +233,8 @@ def count(database: Database) -> int:
 # --- inside a transaction --------------------------------------------------------------------------------------------------------
 
 
-def _add_inputs(database: Database, session: Session, identifier: str, added: Sequence[KeptInput], first: int) -> None:
+def add_inputs(database: Database, session: Session, identifier: str, added: Sequence[KeptInput], first: int) -> None:
+    """Add inputs to an analysis, inside a transaction; ``first`` is the position of the first of them."""
     # In the order of their hashes: two uploads of the same texts never wait for each other in a circle.
     for kept in sorted(added, key=lambda kept: kept.text.sha256):
         text = kept.text

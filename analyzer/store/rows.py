@@ -54,6 +54,8 @@ def outcome_columns(report: Report) -> Row:
         "input_names": clean_text("\n".join(info.name for info in report.inputs)),
         "input_bytes": sum(info.bytes for info in report.inputs),
         "library": clean_text(report.library, 64),
+        "fingerprint": _words(report.fingerprint, 40),
+        "likeness": _words(report.likeness),
     }
 
 

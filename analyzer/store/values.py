@@ -71,6 +71,7 @@ class NewAnalysis:
     token_hash: bytes
     report: Report
     inputs: tuple[KeptInput, ...]
+    host: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

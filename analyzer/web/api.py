@@ -51,11 +51,15 @@ async def found(request: Request, identifier: str) -> StoredAnalysis:
 async def create(request: Request) -> Response:
     """Analyse a raw body (`?name=`, `Content-Encoding: gzip|zstd|deflate`), or the files and the field `text` of a form.
 
-    `?store=0`: answered, not kept.
+    `?store=0`: answered, not kept. `?wait=0`: 202, analysed later (`/v1/analyses/{id}/events`). `?host=`: the machine that it is of.
     """
     here = service(request)
     auth.require_uploader(request, here.settings)
     form = negotiate.form(request, "json")
+    if negotiate.no(request, "wait") and not negotiate.no(request, "store"):
+        from analyzer.web.queueing import receive_queued
+
+        return await receive_queued(request, default_name(request, "input"))
     received = await receive_new(request, default_name(request, "input"), forms=True, keep=not negotiate.no(request, "store"))
     language = here.language(request)
     status = 201 if received.stored else 200

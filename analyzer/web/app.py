@@ -19,7 +19,7 @@ from starlette.staticfiles import StaticFiles
 from analyzer import __version__
 from analyzer.intake.errors import IntakeError
 from analyzer.store import receiving, repository
-from analyzer.web import api, negotiate, ops, site
+from analyzer.web import api, feedback, groups, negotiate, ops, queueing, site
 from analyzer.web.body import Pipes
 from analyzer.web.guard import Guard
 from analyzer.web.logs import quiet
@@ -61,6 +61,9 @@ def create_app(settings: Settings, database: Database) -> FastAPI:
     app.state.service = here
     app.include_router(ops.router)
     app.include_router(api.router)
+    app.include_router(queueing.router)
+    app.include_router(groups.router)
+    app.include_router(feedback.router)
     app.mount("/static", StaticFiles(directory=Path(__file__).parent / "static", packages=[("analyzer.report", "static")]))
     app.include_router(site.router)
     app.state.slack = None
@@ -91,10 +94,15 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
         tasks.start_soon(_sweep, here)
         if here.settings.retention_days:
             tasks.start_soon(_expire, here)
+        if here.database.is_sqlite:
+            from analyzer.jobs import local
+
+            tasks.start_soon(local.work, here)
         yield
         tasks.cancel_scope.cancel()
     if app.state.slack is not None:
         await here.store(app.state.slack.close)
+    await here.store(here.jobs.close)
     here.database.close()
 
 
@@ -103,9 +111,10 @@ async def _sweep(here: Service) -> None:
     while True:
         try:
             await here.store(receiving.abandoned, here.database, datetime.now(UTC))
+            await here.store(here.jobs.sweep)
         except (OperationalError, InterfaceError) as error:
             _log.warning("sweep: the database cannot be reached (%s)", type(error).__name__)
-        await anyio.sleep(receiving.TOUCH_SECONDS)
+        await anyio.sleep(min(receiving.TOUCH_SECONDS, here.settings.job_lease_seconds / 2))
 
 
 async def _expire(here: Service) -> None:
@@ -135,6 +144,7 @@ def _describe(app: FastAPI) -> None:
 def _answer_errors(app: FastAPI) -> None:
     def answer(request: Request, problem: Problem) -> Response:
         here: Service = app.state.service
+        problem.detail = here.clean(problem.detail)  # it may quote a name or a path
         return response(problem, negotiate.error_form(request), here.language(request))
 
     @app.exception_handler(Problem)
@@ -153,7 +163,7 @@ def _answer_errors(app: FastAPI) -> None:
     @app.exception_handler(HTTPException)
     async def http(request: Request, error: HTTPException) -> Response:
         code = _HTTP_CODES.get(error.status_code, "invalid_request")
-        return answer(request, Problem(code, f"{request.method} {request.url.path}: {error.detail}", error.headers))
+        return answer(request, Problem(code, f"{request.method}: {error.detail}", error.headers))
 
     @app.exception_handler(OperationalError)
     @app.exception_handler(InterfaceError)

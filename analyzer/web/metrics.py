@@ -9,6 +9,8 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, gene
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+    from analyzer.model import Report
+
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH"})
 
 
@@ -27,6 +29,28 @@ class Metrics:
             buckets=(0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30),
             registry=self.registry,
         )
+
+        self.causes = Counter(
+            "vramledger_outcomes", "Analyses by what the input shows and its cause", ["state", "cause"], registry=self.registry
+        )
+        self.stage = Histogram(
+            "vramledger_stage_seconds",
+            "Time of an analysis's steps",
+            ["stage"],
+            buckets=(0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30),
+            registry=self.registry,
+        )
+        self.jobs = Counter("vramledger_jobs", "Queued analyses that were worked on, by how it ended", ["ended"], registry=self.registry)
+        self.timeouts = Gauge("vramledger_pattern_timeouts", "Patterns that were given up on a line", registry=self.registry)
+        self.queue = Gauge("vramledger_queue", "Analyses that wait, and that are worked on", ["state"], registry=self.registry)
+
+    def analysed(self, report: Report, seconds: float) -> None:
+        """An analysis is done. Causes come from the library, so there are only so many."""
+        outcome = report.outcome
+        self.seconds.observe(seconds)
+        self.stage.labels("analyse").observe(seconds)
+        self.analyses.labels(outcome.state.value).inc()
+        self.causes.labels(outcome.state.value, outcome.cause or "").inc()
 
     def text(self) -> bytes:
         """All of them in Prometheus's text format."""

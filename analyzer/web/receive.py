@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     from starlette.requests import Request
 
+_HOST_LENGTH = 128
 #: How often an addition is tried again when another one was faster.
 _TRIES = 5
 
@@ -51,11 +52,13 @@ def known(error: IntakeError) -> Problem:
 async def receive_new(request: Request, name: str, *, forms: bool, keep: bool = True) -> Received:
     """Analyse a request's body as a new analysis. ``forms``: multipart/form-data is taken apart. Raises Problem."""
     here = service(request)
-    outcome, fields = await _read(request, here, name, forms=forms, keep=keep)
+    outcome, fields = await read_body(request, here, name, forms=forms, keep=keep)
     if not keep:
         return Received(outcome, None, None, fields)
     identifier, token, created = new_id(), new_token(), now()
-    await here.store(repository.create, here.database, NewAnalysis(identifier, created, token_hash(token), outcome.report, outcome.inputs))
+    new = NewAnalysis(identifier, created, token_hash(token), outcome.report, outcome.inputs, host_name(request))
+    await here.store(repository.create, here.database, new)
+    await here.store(here.noticed, outcome.report)
     return Received(outcome, Stored(identifier, created), token, fields)
 
 
@@ -65,7 +68,7 @@ async def receive_more(request: Request, analysis: StoredAnalysis, name: str) ->
     if analysis.state == RECEIVING:
         raise Problem("unavailable", "the pipe of this analysis is still open; add to it when it has ended", {"Retry-After": "60"})
     earlier = await here.store(repository.inputs, here.database, analysis.id)
-    outcome, fields = await _read(request, here, name, forms=True, keep=True, earlier=earlier)
+    outcome, fields = await read_body(request, here, name, forms=True, keep=True, earlier=earlier)
     added = outcome.inputs
     for _ in range(_TRIES):
         try:
@@ -95,10 +98,18 @@ def now() -> datetime:
     return datetime.now(UTC)
 
 
-async def _read(
-    request: Request, here: Service, name: str, *, forms: bool, keep: bool, earlier: list[KeptInput] | None = None
+async def read_body(
+    request: Request,
+    here: Service,
+    name: str,
+    *,
+    forms: bool,
+    keep: bool,
+    earlier: list[KeptInput] | None = None,
+    body: Body | None = None,
 ) -> tuple[Outcome, dict[str, str]]:
-    body = Body(request, here.settings, here.pipes)
+    """Analyse a request's body, after the inputs ``earlier``: (outcome, a form's fields). Raises Problem."""
+    body = body or Body(request, here.settings, here.pipes)
     mark = multipart.boundary(request.headers.get("content-type", "")) if forms else None
     encoding = Encoding(request.headers.get("content-encoding", ""), here.settings.limits)
     with counted(request, here, body):
@@ -107,9 +118,9 @@ async def _read(
             if earlier:
                 await here.work(upload.replay, earlier)
             if mark is None:
-                fields = await _take_raw(here, body, encoding, upload, name)
+                fields = await take_raw(here, body, encoding, upload, name)
             else:
-                fields = await _take_form(here, body, encoding, upload, mark)
+                fields = await take_form(here, body, encoding, upload, mark)
             start = time.monotonic()
             outcome = await here.work(upload.finish)
         except IntakeError as error:
@@ -123,8 +134,7 @@ async def _read(
             raise Problem("unavailable", f"this input cannot be analysed, which is our mistake ({type(error).__name__})") from error
         finally:
             upload.discard()
-        here.metrics.seconds.observe(time.monotonic() - start)
-        here.metrics.analyses.labels(outcome.report.outcome.state.value).inc()
+        here.metrics.analysed(outcome.report, time.monotonic() - start)
     return outcome, fields
 
 
@@ -143,7 +153,8 @@ def counted(request: Request, here: Service, body: Body) -> Iterator[None]:
             here.pipes.leave(who)
 
 
-async def _take_raw(here: Service, body: Body, encoding: Encoding, upload: Upload, name: str) -> dict[str, str]:
+async def take_raw(here: Service, body: Body, encoding: Encoding, upload: Upload, name: str) -> dict[str, str]:
+    """A raw body into an upload. Raises IntakeError, Problem."""
     incoming = upload.open(clean_name(name, "input"))
 
     def feed(data: bytes) -> None:
@@ -159,7 +170,8 @@ async def _take_raw(here: Service, body: Body, encoding: Encoding, upload: Uploa
     return {}
 
 
-async def _take_form(here: Service, body: Body, encoding: Encoding, upload: Upload, mark: bytes) -> dict[str, str]:
+async def take_form(here: Service, body: Body, encoding: Encoding, upload: Upload, mark: bytes) -> dict[str, str]:
+    """A form's inputs into an upload; its other fields. Raises IntakeError, Problem."""
     form = multipart.Form(mark, upload)
 
     def feed(data: bytes) -> None:
@@ -174,6 +186,12 @@ async def _take_form(here: Service, body: Body, encoding: Encoding, upload: Uplo
     encoding.close()
     form.close()
     return form.fields
+
+
+def host_name(request: Request) -> str | None:
+    """The machine that the inputs are of, where its sender says so: ``?host=``."""
+    given = clean_name(request.query_params.get("host", ""), "")
+    return service(request).clean(given)[:_HOST_LENGTH] if given else None
 
 
 def default_name(request: Request, otherwise: str) -> str:

@@ -17,10 +17,12 @@ from analyzer.report.fine import FIELDS, sliders
 from analyzer.report.messages import translator
 from analyzer.report.svg import change_svg
 from analyzer.store import repository
-from analyzer.store.slack import feedback, give_feedback
+from analyzer.store.feedback import give
+from analyzer.store.slack import feedback
 from analyzer.web import negotiate
 from analyzer.web.answers import Stored, json_response, moment, page_url, report_response
 from analyzer.web.api import found, remove
+from analyzer.web.feedback import reason_of, redacted
 from analyzer.web.guard import address
 from analyzer.web.logtext import MOST_LINES, TEXTS, LogText
 from analyzer.web.pages import is_part, page
@@ -94,10 +96,12 @@ async def delete(request: Request, identifier: str) -> Response:
 
 @router.post("/a/{identifier}/feedback", status_code=303, summary="Helped, or wrong", include_in_schema=False)
 async def told(request: Request, identifier: str, helped: Annotated[bool, Query()]) -> Response:
-    """Keep whether the report helped: one word for each address, the last one counts."""
+    """Keep whether the report helped, and a form's `because`: one word for each address, the last one counts."""
     analysis = await found(request, identifier)
     here = service(request)
-    await here.store(give_feedback, here.database, analysis.id, "web", address(request.scope), datetime.now(UTC), helped=helped)
+    reason = await here.work(redacted, here.library.redactions, await reason_of(request))
+    who = f"web {address(request.scope)}"
+    await here.store(give, here.database, analysis.id, who, datetime.now(UTC), helped=helped, because=reason)
     if is_part(request):
         said = await here.store(feedback, here.database, analysis.id)
         web = {"id": analysis.id, "suffix": ""}

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, ParamSpec, TypeVar
 import anyio
 from anyio import CapacityLimiter, to_thread
 
+from analyzer.intake.redact import Redactor
 from analyzer.patterns.runner import runner
 from analyzer.web import negotiate
 
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 
     from starlette.requests import Request
 
+    from analyzer.jobs.queue import Jobs
+    from analyzer.model import Report
     from analyzer.patterns.model import Library
     from analyzer.settings import Settings
     from analyzer.store.database import Database
@@ -49,6 +52,19 @@ class Service:
 
         return runner(tuple(self.settings.patterns), anchors()).library
 
+    @functools.cached_property
+    def jobs(self) -> Jobs:
+        """The queue."""
+        from analyzer.jobs.queue import Jobs
+
+        return Jobs(self.settings, self.database)
+
+    def noticed(self, report: Report) -> None:
+        """A report was stored: a failure that is seen for the first time is told to whoever asked for that."""
+        from analyzer.jobs.notice import notice
+
+        notice(self.settings, self.database, report)
+
     async def work(self, function: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:
         """Run what needs the processor in a thread."""
         if self._workers is None:
@@ -62,6 +78,10 @@ class Service:
         with anyio.CancelScope(shield=True):
             result = await to_thread.run_sync(functools.partial(function, *args, **kwargs), limiter=self._waiters)
         return result  # noqa: RET504 — a scope may swallow, says its type
+
+    def clean(self, text: str) -> str:
+        """``text`` redacted: what is said of an input (its name, a path) is said to whoever reads it, and may be logged."""
+        return Redactor(self.library.redactions).clean(text)
 
     def language(self, request: Request) -> str:
         """The language of an answer."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
-from analyzer.analysis import Analysis, Given
+from analyzer.analysis import Analysis, Given, Sink
 from analyzer.intake.errors import IntakeError
 from analyzer.intake.redact import Redactor, redact_lines
 from analyzer.store.keep import Keeper
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from analyzer.analysis import Keep
+    from analyzer.intake.blocks import Block
+    from analyzer.intake.limits import Limits
     from analyzer.model import Report
     from analyzer.patterns.model import Library
     from analyzer.settings import Settings
@@ -58,12 +60,16 @@ class Upload:
         if encoded:
             limits = replace(limits, max_body_bytes=limits.max_expanded_bytes)
         self._settings = settings
-        self._analysis = Analysis(settings.patterns, limits)
+        self._analysis = self._begin(settings, limits)
         self._redactor = Redactor(library.redactions)
         self._keep = keep
         self._earlier: list[KeptInput] = []
         self._keepers: list[Keeper] = []
         self._seconds = 0.0
+
+    @staticmethod
+    def _begin(settings: Settings, limits: Limits) -> Analysis:
+        return Analysis(settings.patterns, limits)
 
     def replay(self, stored: Sequence[KeptInput]) -> None:
         """Read stored inputs first: what comes after them is analysed together with them."""
@@ -142,6 +148,33 @@ class Upload:
         if self._seconds > self._settings.analysis_cpu_seconds:
             limit = f"{self._settings.analysis_cpu_seconds:g} s"
             raise Problem("unavailable", f"reading this takes more than {limit} of processor time; send the head and the tail of the log")
+
+
+class _TextSink(Sink):
+    """Takes a text apart and keeps it, and looks for nothing in it."""
+
+    def _block(self, block: Block) -> None:
+        if self.blank and block.data.strip():
+            self.blank = False
+        if self.keep is not None:
+            self.keep(block.data[: block.limit], False)
+
+
+class TextUpload(Upload):
+    """An upload whose texts are kept, to be analysed later."""
+
+    @staticmethod
+    def _begin(settings: Settings, limits: Limits) -> Analysis:
+        return Analysis(settings.patterns, limits, sink=_TextSink)
+
+    def texts(self) -> tuple[KeptInput, ...]:
+        """What was kept. To be called once, instead of ``finish``. Raises IntakeError where nothing but blanks has come."""
+        with self._work():
+            infos = self._analysis.read_inputs()
+            return tuple(
+                KeptInput(self._redactor.clean(info.name), keeper.finish(), info.bytes, info.skipped_bytes, info.truncated)
+                for info, keeper in zip(infos, self._keepers, strict=True)
+            )
 
 
 def _cleaner(redactor: Redactor) -> Callable[[str], str]:

@@ -1,0 +1,1 @@
+"""Analyses that nobody waits for: the queue, and whoever works on it."""

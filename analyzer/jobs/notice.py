@@ -1,0 +1,14 @@
+"""Tells whoever asked for it of a failure that is seen for the first time."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from analyzer.model import Report
+    from analyzer.settings import Settings
+    from analyzer.store.database import Database
+
+
+def notice(settings: Settings, database: Database, report: Report) -> None:
+    """The report was stored."""
