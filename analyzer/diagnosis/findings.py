@@ -96,6 +96,9 @@ def other_findings(case: Case, verdict: Verdict, library: Library) -> list[Findi
         if cause_id is None or cause_id in found or f"{verdict.cause}.".startswith(f"{cause_id}."):
             continue  # the root itself, or a rank that names it more coarsely
         cause = library.causes[cause_id]
+        stopping = view.attempt.shutdown_order is not None and event.order > view.attempt.shutdown_order
+        if cause.echo and stopping and verdict.state in (State.HEALTHY, State.DEGRADED):
+            continue  # what a server says of its own parts while it is being stopped explains nothing
         grave = severity(event, cause_id, library.causes)
         if order.recovered(event, view.attempt) and grave is Severity.ERROR:
             grave = Severity.INFO

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import io
 import re
 from collections.abc import Iterator
 
 import pytest
 
+from analyzer import analyze
 from analyzer.diagnosis.findings import EVIDENCE, FINDINGS, FIXES
 from analyzer.model import LANGUAGES, Action, FlagChange, Report, Severity, Text
 from analyzer.patterns.load import load
@@ -172,3 +174,16 @@ def test_needs_ask_for_what_is_not_there() -> None:
     assert whole is not None
     assert any("first line" in need.en for need in headless.needs)
     assert not any("first line" in need.en for need in whole.needs)
+
+
+def test_what_an_ordered_stop_says_of_its_own_parts_is_no_finding() -> None:
+    """A server that is stopped while it starts says that its engine is gone: true, and no explanation of anything."""
+    log = (
+        "(APIServer pid=1) INFO 01-01 10:00:00 [api_server.py:1] vLLM API server version 0.32.0\n"
+        "(APIServer pid=1) INFO:     Application startup complete.\n"
+        "(EngineCore pid=7) INFO 01-01 10:00:05 [core.py:1] [shutdown] EngineCore: trigger received signal=SIGINT\n"
+        "(APIServer pid=1) ERROR 01-01 10:00:06 [async_llm.py:1] AsyncLLM output_handler failed.\n"
+    )
+    report = analyze([("engine.log", io.BytesIO(log.encode()))])
+    assert report.outcome.state.value == "healthy"
+    assert [finding.cause for finding in report.findings if (finding.cause or "").startswith("echo.")] == []
