@@ -213,8 +213,8 @@ def _others_of_this_cause(case: Case, verdict: Verdict, library: Library) -> lis
 
 
 def _messengers(case: Case, verdict: Verdict, library: Library) -> list[Source]:
-    """The first lines of what followed from it."""
-    if verdict.cause not in library.causes:
+    """The first lines of what followed from a failure."""
+    if verdict.cause not in library.causes or verdict.state is not State.FAILED:
         return []
     follows = library.causes[verdict.cause].consequences
     found: dict[str, Source] = {}
