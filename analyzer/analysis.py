@@ -46,9 +46,12 @@ Input = str | Path | tuple[str, IO[bytes]]
 class Analysis:
     """One analysis of any number of inputs, which are opened one after the other."""
 
-    def __init__(self, patterns: Sequence[Path] = (), limits: Limits = DEFAULT, *, sink: type[Sink] | None = None) -> None:
-        """``patterns``: folders of a user's own patterns. ``sink``: what takes a text. Raises LibraryError where one of them is wrong."""
-        self._runner: Runner = runner(tuple(patterns), anchors())
+    def __init__(
+        self, patterns: Sequence[Path] = (), limits: Limits = DEFAULT, *, sink: type[Sink] | None = None, library: Runner | None = None
+    ) -> None:
+        """``patterns``: folders of a user's own patterns. ``sink``: what takes a text. ``library``: instead of this
+        installation's. Raises LibraryError where one of them is wrong."""
+        self._runner: Runner = library or runner(tuple(patterns), anchors())
         self._limits = limits
         self._total = Total(limits)
         self._record = Record()

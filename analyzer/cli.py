@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import IO, NoReturn
 
-from analyzer import __version__
+from analyzer import __version__, cli_team
 
 MISUSE = 64
 FORMATS = ("text", "json", "markdown", "html")
@@ -104,6 +104,8 @@ def _parser() -> _Parser:
     lint.add_argument("--format", choices=("text", "json"), default="text")
     lint.add_argument("--lang", choices=LANGUAGES, default=_language())
     lint.set_defaults(run=_lint)
+
+    cli_team.register(commands, patterns, _Parser)
 
     schema = commands.add_parser("schema", help="print the JSON Schema of a report")
     schema.set_defaults(run=_schema)

@@ -29,12 +29,12 @@ class LibraryError(ValueError):
         self.problems = list(problems)
 
 
-def load(extra: Sequence[Path] = (), *, cache: bool = True) -> Library:
-    """The library of this installation, and the folders of a user's own patterns after it.
+def load(extra: Sequence[Path] = (), *, cache: bool = True, base: Path | None = None) -> Library:
+    """The library of this installation (or of the folder ``base``), and the folders of a user's own patterns after it.
 
     Raises LibraryError where a file cannot be read or is no valid pattern file.
     """
-    roots = [folder("patterns"), *extra]
+    roots = [base or folder("patterns"), *extra]
     files = [(root, path) for root in roots for path in sorted(_files(root))]
     contents = [(root, path, path.read_bytes()) for root, path in files]
     digest = hashlib.sha256(str(FORMAT).encode())

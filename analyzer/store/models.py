@@ -55,6 +55,7 @@ class Analysis(Base):
         Index("ix_analyses_updated", "updated"),
         Index("ix_analyses_fingerprint_created", "fingerprint", "created"),
         Index("ix_analyses_state_created", "state", "created"),
+        Index("ix_analyses_request", "request", unique=True),
     )
 
     id: Mapped[str] = mapped_column(_ID, primary_key=True)
@@ -81,6 +82,7 @@ class Analysis(Base):
     host: Mapped[str | None] = mapped_column(String(128))  # as its sender named it
     tries: Mapped[int] = mapped_column(Integer, server_default="0")  # how often work on it was begun since it was queued
     due: Mapped[datetime | None] = mapped_column(UtcDateTime)  # while it is queued: not before
+    request: Mapped[bytes | None] = mapped_column(LargeBinary(32))  # a hash of its sender's Idempotency-Key
 
 
 class Term(Base):

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import and_, func, insert, or_, select, update
+from sqlalchemy import and_, func, or_, select, update
 
 from analyzer.store.models import Analysis, AnalysisInput
 from analyzer.store.receiving import FAILED
@@ -59,11 +59,16 @@ def enqueue(
     token_hash: bytes,
     inputs: Sequence[KeptInput],
     host: str | None = None,
-) -> None:
-    """Store inputs as an analysis that waits; when this returns it survives a kill."""
+    request: bytes | None = None,
+) -> str:
+    """Store inputs as an analysis that waits; when this returns it survives a kill. Its id.
+
+    ``request``: a hash that its sender gives with the same request sent again, which then changes nothing; the id is that of the first.
+    """
     with database.write() as session:
-        session.execute(
-            insert(Analysis).values(
+        added = session.scalars(
+            database.insert(Analysis)
+            .values(
                 id=identifier,
                 created=created,
                 updated=created,
@@ -74,9 +79,15 @@ def enqueue(
                 library="",
                 delete_token_hash=token_hash,
                 host=host,
+                request=request,
             )
-        )
+            .on_conflict_do_nothing(index_elements=[Analysis.request])
+            .returning(Analysis.id)
+        ).first()
+        if added is None:
+            return session.scalars(select(Analysis.id).where(Analysis.request == request)).one()
         add_inputs(database, session, identifier, inputs, first=0)
+    return identifier
 
 
 def again(database: Database, library: str, now: datetime, *, all_of_them: bool = False, limit: int = 500) -> list[str]:

@@ -6,6 +6,7 @@ more than to read it. The answer is 202 all the same, its state ``done``.
 
 from __future__ import annotations
 
+import base64
 import json
 from typing import TYPE_CHECKING
 
@@ -37,6 +38,9 @@ router = APIRouter()
 HOLD_BYTES = 8 << 20
 #: Between two looks at an analysis whose events are followed, and between two signs of life, seconds.
 LOOK_SECONDS, SIGN_SECONDS = 0.3, 15.0
+#: With it the same request may be sent again: it makes one analysis.
+KEY_HEADER = "Idempotency-Key"
+_KEY_LENGTH = (16, 255)
 #: States that are the last.
 _ENDED = (DONE, FAILED)
 
@@ -77,17 +81,21 @@ async def receive_queued(request: Request, name: str) -> Response:
     body = Held(request, here)
     with receive.counted(request, here, body):
         whole = await body.fill()
-    identifier, token, created = new_id(), new_token(), receive.now()
+    key = _key(request)
+    identifier, created = new_id(), receive.now()
+    token = new_token() if key is None else _derived(key)
     host = receive.host_name(request)
     inputs = await _texts(request, here, body, name) if whole else None
     if inputs is not None:
-        await here.store(queued.enqueue, here.database, identifier, created, token_hash(token), inputs, host)
+        again = None if key is None else token_hash(f"request {key}")
+        new = (identifier, created, token_hash(token), inputs, host, again)
+        identifier = await here.store(queued.enqueue, here.database, *new)
         await here.store(here.jobs.defer, [identifier])
         state = queued.QUEUED
     else:
         outcome, _ = await receive.read_body(request, here, name, forms=True, keep=True, body=body)
-        new = NewAnalysis(identifier, created, token_hash(token), outcome.report, outcome.inputs, host)
-        await here.store(repository.create, here.database, new)
+        made = NewAnalysis(identifier, created, token_hash(token), outcome.report, outcome.inputs, host)
+        await here.store(repository.create, here.database, made)
         state = DONE
     place = f"/v1/analyses/{identifier}"
     answer = json_response(
@@ -96,6 +104,19 @@ async def receive_queued(request: Request, name: str) -> Response:
     answer.headers["Location"] = place
     auth.hand_out(answer, identifier, token, secure=base_url(request).startswith("https:"))
     return answer
+
+
+def _key(request: Request) -> str | None:
+    """The sender's own name of a request, under which it may be sent again. Raises Problem for one that another sender may have, too."""
+    key = request.headers.get(KEY_HEADER)
+    if key is not None and not _KEY_LENGTH[0] <= len(key) <= _KEY_LENGTH[1]:
+        raise Problem("invalid_request", f"an {KEY_HEADER} is random and has {_KEY_LENGTH[0]} to {_KEY_LENGTH[1]} characters")
+    return key
+
+
+def _derived(key: str) -> str:
+    """The delete token of a request with a key: the answer to the same request is the same."""
+    return base64.urlsafe_b64encode(token_hash(f"delete {key}")[:24]).decode()
 
 
 async def _texts(request: Request, here: Service, body: Body, name: str) -> tuple[KeptInput, ...] | None:

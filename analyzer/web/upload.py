@@ -67,8 +67,7 @@ class Upload:
         self._keepers: list[Keeper] = []
         self._seconds = 0.0
 
-    @staticmethod
-    def _begin(settings: Settings, limits: Limits) -> Analysis:
+    def _begin(self, settings: Settings, limits: Limits) -> Analysis:
         return Analysis(settings.patterns, limits)
 
     def replay(self, stored: Sequence[KeptInput]) -> None:
@@ -163,8 +162,7 @@ class _TextSink(Sink):
 class TextUpload(Upload):
     """An upload whose texts are kept, to be analysed later."""
 
-    @staticmethod
-    def _begin(settings: Settings, limits: Limits) -> Analysis:
+    def _begin(self, settings: Settings, limits: Limits) -> Analysis:
         return Analysis(settings.patterns, limits, sink=_TextSink)
 
     def texts(self) -> tuple[KeptInput, ...]:

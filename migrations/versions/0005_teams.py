@@ -24,6 +24,8 @@ def upgrade() -> None:
     op.add_column("analyses", sa.Column("host", sa.String(128)))
     op.add_column("analyses", sa.Column("tries", sa.Integer(), nullable=False, server_default="0"))
     op.add_column("analyses", sa.Column("due", sa.DateTime(timezone=True)))
+    op.add_column("analyses", sa.Column("request", sa.LargeBinary(32)))
+    op.create_index("ix_analyses_request", "analyses", ["request"], unique=True)
     op.create_index("ix_analyses_fingerprint_created", "analyses", ["fingerprint", "created"])
     op.create_index("ix_analyses_state_created", "analyses", ["state", "created"])
     op.add_column("feedback", sa.Column("because", sa.Text()))
@@ -47,9 +49,10 @@ def downgrade() -> None:
     if op.get_bind().dialect.name == "postgresql":
         op.execute(f"DROP SCHEMA {SCHEMA} CASCADE")
     op.drop_index("ix_feedback_given", "feedback")
+    op.drop_index("ix_analyses_request", "analyses")
     # Column by column: a table that is made anew on SQLite would take the rows with it that belong to its rows.
     op.drop_column("feedback", "because")
     op.drop_index("ix_analyses_state_created", "analyses")
     op.drop_index("ix_analyses_fingerprint_created", "analyses")
-    for name in ("due", "tries", "host", "likeness", "fingerprint"):
+    for name in ("request", "due", "tries", "host", "likeness", "fingerprint"):
         op.drop_column("analyses", name)

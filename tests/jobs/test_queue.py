@@ -243,3 +243,14 @@ def test_a_restarted_sqlite_server_goes_on_with_what_waited(tmp_path: Path) -> N
             time.sleep(0.05)
         found = [repository.get(server.database, one) for one in (identifier, half)]
     assert [one and one.state for one in found] == ["done", "done"]
+
+
+def test_a_request_that_is_sent_again_is_the_same_analysis(live: Running) -> None:
+    with live.client() as client:
+        headers = {"Idempotency-Key": "0123456789abcdef-one"}
+        answers = [client.post("/v1/analyses?wait=0", content=LOG, headers=headers) for _ in range(2)]
+        assert answers[0].json()["id"] == answers[1].json()["id"]
+        assert answers[0].headers["x-delete-token"] == answers[1].headers["x-delete-token"]
+        work(live)
+        assert len(repository.inputs(live.database, answers[0].json()["id"])) == 1
+        assert client.post("/v1/analyses?wait=0", content=LOG, headers={"Idempotency-Key": "1"}).json()["type"] == "invalid_request"
