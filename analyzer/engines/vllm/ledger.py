@@ -112,12 +112,15 @@ def _plan(case: Case, lines: Lines, unit: _Unit) -> None:
     lines.measured("budget", view.fact("budget.bytes", rank))
     total = lines.get("total")
     utilization = view.fact("budget.utilization")
+    by_hand = view.fact("kv_cache.available", rank) is None and view.fact("kv_cache.requested", rank) is not None
+    if by_hand:
+        utilization = None  # a pool set by hand (0.10.2+) leaves the share of the card without effect: there is no budget to sum up to
     if "budget" not in lines and total is not None and utilization is not None and isinstance(utilization.value, (int, float)):
         share = float(utilization.value)
         lines.derived(
             "budget", budget_bytes(total, share), spell("total × gpu_memory_utilization = {t} × {u}", t=total, u=share), utilization.source
         )
-    if "budget" not in lines and total is not None and utilization is None and view.version is not None:
+    if "budget" not in lines and total is not None and utilization is None and view.version is not None and not by_hand:
         _default_budget(view, lines, total)
     _without_reserved(view, lines, rank)
     weights = view.fact("weights", rank)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import math
 
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from analyzer import analyze
 from analyzer.model import Fix, FlagChange, Report
 from analyzer.model.units import GIB, MIB
 from tests.engines.vllm.test_ledger import FREE_BELOW, SMI, v0
@@ -243,3 +245,27 @@ def test_a_spread_over_more_gpus_divides_the_weights() -> None:
     to, _ = fixes(report)["--tensor-parallel-size"]
     assert to == 2
     assert 60 / 2 < 0.8 * 79.19
+
+
+PINNED = """\
+(APIServer pid=1) INFO 03-04 09:59:00 [utils.py:233] non-default args: {'model': 'Qwen/Qwen3-8B', 'kv_cache_memory_bytes': 9000000000, 'max_model_len': 32768}
+(EngineCore_DP0 pid=3) INFO 03-04 10:00:00 [core.py:77] Initializing a V1 LLM engine (v0.14.0) with config: model='Qwen/Qwen3-8B', dtype=torch.bfloat16
+(EngineCore_DP0 pid=3) INFO 03-04 10:00:00 [gpu_model_runner.py:3300] Model loading took 15.27 GiB memory and 4.7 seconds
+(EngineCore_DP0 pid=3) INFO 03-04 10:00:00 [gpu_worker.py:300] Initial free memory 23.1 GiB, reserved 8.38 GiB memory for KV Cache as specified by kv_cache_memory_bytes config and skipped memory profiling. This does not respect the gpu_memory_utilization config.
+(EngineCore_DP0 pid=3) ERROR 03-04 10:00:09 [core.py:843] Traceback (most recent call last):
+(EngineCore_DP0 pid=3) ERROR 03-04 10:00:09 [core.py:843]   File "/x/vllm/v1/worker/gpu_model_runner.py", line 5000, in initialize_kv_cache_tensors
+(EngineCore_DP0 pid=3) ERROR 03-04 10:00:09 [core.py:843] torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 244.00 MiB. GPU 0 has a total capacity of 23.52 GiB of which 102.00 MiB is free. Including non-PyTorch memory, this process has 23.40 GiB memory in use. Of the allocated memory 22.90 GiB is allocated by PyTorch, and 60.00 MiB is reserved by PyTorch but unallocated.
+"""
+
+
+def test_a_pool_set_by_hand_is_made_smaller_and_no_utilization_is_advised() -> None:
+    """0.10.2+: with --kv-cache-memory-bytes the utilization sizes nothing (vllm/v1/worker/gpu_worker.py)."""
+    report = analyze([("engine.log", io.BytesIO(PINNED.encode()))])
+    assert report.outcome.cause == "cuda_oom.kv_init"
+    assert report.root is not None
+    changes = [change for fix in report.root.fixes for change in fix.changes if isinstance(change, FlagChange)]
+    assert {change.flag for change in changes} == {"--kv-cache-memory-bytes"}
+    # 9.0 GB less 142 MiB that were missing and a hundredth of 23.52 GiB, in whole 100 MB
+    assert [change.to for change in changes] == [8_500_000_000]
+    assert report.root.window is None
+    assert report.ledgers[0].get("budget") is None

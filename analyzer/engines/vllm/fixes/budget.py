@@ -32,6 +32,8 @@ LARGEST_CARD = 288 * 10**9
 
 def raise_utilization(plan: Plan) -> Computed | None:
     """The smallest share that leaves the pool what one request needs, inside what is free and beside graphs that lie outside."""
+    if plan.pinned is not None:
+        return None
     total, budget, pool, needed = plan.total, plan.budget, plan.pool, plan.needed
     if total is None or budget is None or pool is None or needed is None or plan.utilization is None or pool >= needed:
         return None
@@ -64,6 +66,8 @@ def feasible(plan: Plan, total: int, budget: int, pool: int, needed: int) -> inv
 
 def lower_utilization(plan: Plan) -> Computed | None:
     """A share that leaves room outside the budget for what failed there, and still holds one request."""
+    if plan.pinned is not None:
+        return None
     before = plan.utilization if sequences_and_utilization(plan) is None else None
     if before is None:
         return None
@@ -173,6 +177,8 @@ def sequences_and_utilization(plan: Plan) -> Computed | None:
     Half way between the two shares, and a sixteenth of the sequences, for the pool at that share is small and the sampler's matrix has to
     fit beside it.
     """
+    if plan.pinned is not None:
+        return None
     before, floor = plan.utilization, [share for share, cause in plan.case.earlier if cause == "kv_cache.no_memory_left"]
     asked = plan.view.number("scheduler.max_num_seqs")
     if before is None or not floor or max(floor) >= before or asked is None or asked < 64 or "sampler" not in (plan.case.cause or ""):
@@ -194,6 +200,8 @@ def sequences_and_utilization(plan: Plan) -> Computed | None:
 
 def raise_by_missing(plan: Plan) -> Computed | None:
     """What is missing is known and the card's total is not: the formula, to be filled in with the total from nvidia-smi."""
+    if plan.pinned is not None:
+        return None
     if plan.total is not None or plan.case.on_cpu or plan.setting("--kv-cache-memory-bytes") is not None:
         return None
     if (plan.whole("--pipeline-parallel-size") or 1) > 1:
@@ -260,6 +268,8 @@ def _budget_only(plan: Plan, to: float) -> Ledger | None:
 
 def cumulative_utilization(plan: Plan) -> Computed | None:
     """Versions that count other processes as their own (V0-B, V0-D, V1-b): the share has to hold both."""
+    if plan.pinned is not None:
+        return None
     total, before = plan.total, plan.utilization
     used = plan.line("other_processes")
     if plan.others is not Others.COUNTED or before is None:
@@ -298,10 +308,20 @@ def kv_cache_memory_bytes(plan: Plan) -> Computed | None:
         to = _lower(plan, plan.utilization)
         lower = plan.with_budget(to) if to is not None else None
         size = (lower.get("kv_cache") or 0) // 10**8 * 10**8 if lower is not None else None
+    if plan.pinned is not None:
+        size = _smaller_pin(plan, plan.pinned)
+        verified = False
     if size is None or size <= 0 or (plan.needed is not None and size < plan.needed):
         return None
     predicted = plan.with_pool(size, "set by hand")
-    return Computed((FlagChange(flag, None, size),), {"flag": flag, "to": str(size), "size": human(size)}, predicted, verified=verified)
+    return Computed((FlagChange(flag, plan.pinned, size),), {"flag": flag, "to": str(size), "size": human(size)}, predicted, verified=verified)
+
+
+def _smaller_pin(plan: Plan, pinned: int) -> int | None:
+    """A pool set by hand that left too little: less by what was missing and a hundredth of the card, in whole 100 MB."""
+    if plan.shortfall is None or plan.total is None:
+        return None
+    return (pinned - plan.shortfall.missing - plan.total // 100) // 10**8 * 10**8
 
 
 def cap_kv_blocks(plan: Plan) -> Computed | None:

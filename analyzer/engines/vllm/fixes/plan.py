@@ -126,6 +126,17 @@ class Plan:
         return self.line("kv_cache")
 
     @cached_property
+    def pinned(self) -> int | None:
+        """The pool's size where it is set by hand (--kv-cache-memory-bytes, 0.10.2+): the utilization then sizes nothing."""
+        if self.case.on_cpu:
+            return None
+        for flag in ("--kv-cache-memory-bytes", "--kv-cache-memory"):
+            stated = self.whole(flag)
+            if stated is not None:
+                return stated
+        return self.view.bytes("kv_cache.requested", self.rank)
+
+    @cached_property
     def tokens(self) -> int | None:
         """Tokens that the pool holds, as the engine counts them."""
         value = self.view.number("kv_cache.tokens", self.rank)
