@@ -36,6 +36,7 @@ OPEN_BYTES = 4 << 20
 
 _NAME_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 _NAME_LENGTH = 200
+_HOMES = ("home", "Users")
 
 #: Takes an input's text, in blocks of whole lines, and whether the server is started anew in one.
 Keep = Callable[[bytes, bool], None]
@@ -162,7 +163,8 @@ class Given:
 def member_name(path: str) -> str:
     """The path of a member in its archive as a name: relative, without steps upwards, its end where it is long."""
     parts = [part for part in path.replace("\\", "/").split("/") if part not in ("", ".", "..")]
-    return _NAME_CONTROL.sub("", "/".join(parts)).strip()[-_NAME_LENGTH:] or "member"
+    absolute = "/" if parts[:1] and parts[0] in _HOMES else ""  # archives leave the first stroke out; with it a user's name is seen as one
+    return _NAME_CONTROL.sub("", absolute + "/".join(parts)).strip()[-_NAME_LENGTH:] or "member"
 
 
 def _plain(name: str) -> str:

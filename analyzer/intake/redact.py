@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 #: Rounds over a line until it is settled. One finds everything, the second sees that; more are for text made to need them.
 _ROUNDS = 8
+#: From so many places on, lines are cleaned together.
+_MANY = 8
 #: A block (a private key) is given up after so many lines, or so many in a row that are none of its.
 _BLOCK_LINES, _STRANGERS = 512, 3
 
@@ -47,41 +49,14 @@ class Redactor:
     """
 
     def __init__(self, rules: Sequence[RedactionRule]) -> None:
-        self._rules = [_Rule(rule, place) for place, rule in enumerate(rules)]
+        index = _index(rules)
+        self._rules = index.rules
+        self._stand_in = index.stand_in
+        self._word_starts, self._words = index.word_starts, index.words
+        self._anywhere, self._gates = index.anywhere, index.gates
         self._numbers: dict[tuple[str, str], int] = {}
         self._last: dict[str, int] = {}
         self._brought: dict[str, set[int]] = defaultdict(set)  # numbers of stand-ins that texts held when they came
-        numbered = sorted({rule.kind for rule in rules if not rule.drop}) or [""]
-        dropped = sorted({rule.kind for rule in rules if rule.drop}) or [""]
-        self._stand_in = re.compile(
-            rf"<(?P<kind>{'|'.join(map(re.escape, numbered))})-(?P<number>\d{{1,9}})>"
-            rf"|<(?:{'|'.join(map(re.escape, dropped))}) dropped, \d{{1,12}} characters>"
-        )
-        word_starts: dict[str, list[int]] = defaultdict(list)
-        anywhere: dict[str, list[int]] = defaultdict(list)
-        gates: dict[str, list[int]] = defaultdict(list)
-        for place, rule in enumerate(rules):
-            for anchor in map(str.lower, rule.anchors):
-                if anchor[0] == "*" and len(anchor) > 1:
-                    anywhere[anchor[1:]].append(place)
-                elif _LETTER_OR_DIGIT.match(anchor):
-                    word_starts[anchor].append(place)
-                else:
-                    anywhere[anchor].append(place)
-            for gate in rule.gates:
-                gates[gate].append(place)
-        # The longest literal is found first; where it stands, the ones it begins with stand too.
-        self._word_starts = {
-            word: [place for other, places in word_starts.items() if word.startswith(other) for place in places] for word in word_starts
-        }
-        words = _either(word_starts)
-        self._words = re.compile(rf"[^a-z0-9](?=({words}))") if words else None
-        self._anywhere = list(anywhere.items())
-        # Looking for the literal that an expression begins with costs a quarter of trying the expression.
-        by_beginning: dict[str, list[tuple[re.Pattern[str], list[int]]]] = defaultdict(list)
-        for gate, places in gates.items():
-            by_beginning[_beginning(gate)].append((re.compile(gate, re.MULTILINE), places))
-        self._gates = list(by_beginning.items())
 
     def clean(self, text: str) -> str:
         """``text`` redacted; the number of its lines stays. Cleaning the lines one by one gives the same, except within a private key.
@@ -146,6 +121,10 @@ class Redactor:
         marks = self._marks(masked)
         if not marks and block.rule is None:
             return text
+        if block.rule is None and len(marks) > _MANY and "-----" not in text:
+            cleaned = self._at_once(text, marks)
+            if cleaned is not None:
+                return cleaned
         pieces = []
         done = 0  # text up to here is in pieces
         place = 0
@@ -175,6 +154,47 @@ class Redactor:
             done = end + 1
         pieces.append(text[done:])
         return "".join(pieces)
+
+    def _at_once(self, text: str, marks: Sequence[tuple[int, Sequence[int]]]) -> str | None:
+        """One round over every line, and one look at all that it changed: mostly nothing is left to do. None, and no trace, where it is."""
+        before = self._numbers.copy(), self._last.copy(), {kind: seen.copy() for kind, seen in self._brought.items()}
+        pieces: list[str] = []
+        changed: list[str] = []
+        done = place = 0
+        while place < len(marks):
+            begin = text.rfind("\n", done, marks[place][0]) + 1 or done
+            end = text.find("\n", begin)
+            end = len(text) if end < 0 else end
+            candidates: set[int] = set()
+            while place < len(marks) and marks[place][0] <= end:
+                candidates.update(marks[place][1])
+                place += 1
+            line = text[begin:end]
+            if "<" in line:
+                self.prime(line)
+            spans = self._spans(_masked(line), sorted(candidates))
+            if spans:
+                line = self._replaced(line, spans)
+                changed.append(line)
+                pieces += [text[done:begin], line]
+                done = end
+        pieces.append(text[done:])
+        if self._unsettled(changed):
+            self._numbers, self._last, self._brought = before[0], before[1], defaultdict(set, before[2])
+            return None
+        return "".join(pieces)
+
+    def _unsettled(self, lines: Sequence[str]) -> bool:
+        """Whether something is to be replaced in ``lines``, which have been cleaned once."""
+        joined = "\n".join(lines)
+        found: dict[int, set[int]] = defaultdict(set)
+        begin, number = 0, 0
+        for at, places in self._marks(_masked(joined)):
+            while at > begin + len(lines[number]):
+                begin += len(lines[number]) + 1
+                number += 1
+            found[number].update(places)
+        return any(places and self._spans(_masked(lines[number]), sorted(places)) for number, places in found.items())
 
     def _marks(self, masked: str) -> list[tuple[int, Sequence[int]]]:
         """(position, rules worth trying on its line), by position."""
@@ -209,14 +229,17 @@ class Redactor:
             spans = self._spans(masked, sorted(candidates))
             if not spans:
                 break
-            pieces = []
-            done = 0
-            for begin, end, place in spans:
-                pieces += [line[done:begin], self._replacement(self._rules[place], line[begin:end])]
-                done = end
-            line = "".join([*pieces, line[done:]])
+            line = self._replaced(line, spans)
             candidates = {which for _, places in self._marks(_masked(line)) for which in places}
         return line
+
+    def _replaced(self, line: str, spans: Sequence[_Span]) -> str:
+        pieces = []
+        done = 0
+        for begin, end, place in spans:
+            pieces += [line[done:begin], self._replacement(self._rules[place], line[begin:end])]
+            done = end
+        return "".join([*pieces, line[done:]])
 
     def _spans(self, masked: str, candidates: Iterable[int]) -> list[_Span]:
         """What to replace, by position, without overlaps."""
@@ -255,6 +278,58 @@ def redact_lines(redactor: Redactor, lines: Iterable[str]) -> Iterator[str]:
         yield redactor._clean(line, block)
 
 
+class _Index:
+    """What depends on the rules only: where to look, and for which of them. Expressions of rules are compiled when first tried."""
+
+    def __init__(self, rules: Sequence[RedactionRule]) -> None:
+        self.rules = [_Rule(rule, place) for place, rule in enumerate(rules)]
+        numbered = sorted({rule.kind for rule in rules if not rule.drop}) or [""]
+        dropped = sorted({rule.kind for rule in rules if rule.drop}) or [""]
+        self.stand_in = re.compile(
+            rf"<(?P<kind>{'|'.join(map(re.escape, numbered))})-(?P<number>\d{{1,9}})>"
+            rf"|<(?:{'|'.join(map(re.escape, dropped))}) dropped, \d{{1,12}} characters>"
+        )
+        word_starts: dict[str, list[int]] = defaultdict(list)
+        anywhere: dict[str, list[int]] = defaultdict(list)
+        gates: dict[str, list[int]] = defaultdict(list)
+        for place, rule in enumerate(rules):
+            for anchor in map(str.lower, rule.anchors):
+                if anchor[0] == "*" and len(anchor) > 1:
+                    anywhere[anchor[1:]].append(place)
+                elif _LETTER_OR_DIGIT.match(anchor):
+                    word_starts[anchor].append(place)
+                else:
+                    anywhere[anchor].append(place)
+            for gate in rule.gates:
+                gates[gate].append(place)
+        # The longest literal is found first; where it stands, the ones it begins with stand too.
+        self.word_starts = {
+            word: [place for other, places in word_starts.items() if word.startswith(other) for place in places] for word in word_starts
+        }
+        words = _either(word_starts)
+        self.words = re.compile(rf"[^a-z0-9](?=({words}))") if words else None
+        self.anywhere = list(anywhere.items())
+        # Looking for the literal that an expression begins with costs a quarter of trying the expression.
+        by_beginning: dict[str, list[tuple[re.Pattern[str], list[int]]]] = defaultdict(list)
+        for gate, places in gates.items():
+            by_beginning[_beginning(gate)].append((re.compile(gate, re.MULTILINE), places))
+        self.gates = list(by_beginning.items())
+
+
+_INDICES: list[tuple[Sequence[RedactionRule], _Index]] = []
+
+
+def _index(rules: Sequence[RedactionRule]) -> _Index:
+    """The index of ``rules``: the same one for the same list, of which there are few."""
+    for known, made in _INDICES:
+        if known is rules:
+            return made
+    made = _Index(rules)
+    if isinstance(rules, tuple):  # a list may change
+        _INDICES[:] = [*_INDICES[-3:], (rules, made)]
+    return made
+
+
 class _Rule:
     """A rule, compiled when it is first tried."""
 
@@ -289,10 +364,35 @@ class _Rule:
             return (0,)
         return tuple(index for name, index in self._match.groupindex.items() if name.rstrip("0123456789") == group)
 
+    @cached_property
+    def _telling(self) -> re.Pattern[str] | None:
+        """Those alternatives of the expression that hold the group, where others only look alike and are passed over; else None."""
+        group = self.rule.group
+        if group is None:
+            return None
+        parts = _alternatives(self.rule.match)
+        telling = [part for part in parts if f"(?P<{group}" in part]
+        if not telling or len(telling) == len(parts):
+            return None
+        return re.compile(f"(?:{'|'.join(telling)})", re.MULTILINE | (re.IGNORECASE if self.rule.ignore_case else 0))
+
+    def _matches(self, text: str) -> Iterator[re.Match[str]]:
+        """All matches up to the last one with a group. The alternatives without one are slow to try: only before one that has it."""
+        telling = self._telling
+        if telling is None:
+            yield from self._match.finditer(text)
+            return
+        position = 0
+        while telling.search(text, position):
+            match = self._match.search(text, position)
+            assert match is not None  # at the place just found at the latest
+            yield match
+            position = match.end() if match.end() > position else position + 1
+
     def find(self, text: str) -> Iterator[tuple[int, int]]:
         """The places of what is to be replaced; where no group has a part in a match, it only looks alike."""
         keep = self._keep
-        for match in self._match.finditer(text):
+        for match in self._matches(text):
             for group in self._groups:
                 begin, end = match.span(group)
                 if begin < 0:
@@ -377,6 +477,34 @@ def _either(words: Iterable[str]) -> str:
     for word in words:
         ends[word[0]].append(re.escape(word[1:]))
     return "|".join(f"{re.escape(first)}(?:{'|'.join(sorted(rest, key=len, reverse=True))})" for first, rest in ends.items())
+
+
+def _alternatives(expression: str) -> list[str]:
+    """The alternatives of ``(?:a|b|…)``, where that is all of the expression; else it alone."""
+    if not (expression.startswith("(?:") and expression.endswith(")")):
+        return [expression]
+    parts, depth, begin, place, in_class = [], 0, 3, 3, False
+    while place < len(expression) - 1:
+        sign = expression[place]
+        if sign == "\\":
+            place += 1
+        elif in_class:
+            in_class = sign != "]"
+        elif sign == "[":
+            in_class = True
+            place += expression[place + 1 : place + 2] == "^"
+            place += expression[place + 1 : place + 2] == "]"
+        elif sign == "(":
+            depth += 1
+        elif sign == ")":
+            depth -= 1
+            if depth < 0:  # the first group ends before the expression does
+                return [expression]
+        elif sign == "|" and not depth:
+            parts.append(expression[begin:place])
+            begin = place + 1
+        place += 1
+    return [*parts, expression[begin:-1]]
 
 
 def _beginning(expression: str) -> str:

@@ -75,7 +75,8 @@ class Live(Response):
         give, take = anyio.create_memory_object_stream[bytes](0)
         broken: list[Problem] = []
         if stored is not None:
-            await here.store(receiving.begin, here.database, stored.id, stored.created, token_hash(self._token), self._name)
+            name = here.clean(self._name)
+            await here.store(receiving.begin, here.database, stored.id, stored.created, token_hash(self._token), name)
         async with anyio.create_task_group() as tasks:
             # Reading begins first: only then does a client that asked whether to go on get its answer.
             tasks.start_soon(self._pump, give, broken)
@@ -183,6 +184,7 @@ class Live(Response):
     async def _refused(self, problem: Problem, writer: _Writer) -> None:
         """An error leaves nothing behind; what took too long is kept as failed, its link has been given away."""
         here, stored = self._here, self._stored
+        problem.detail = here.clean(problem.detail)
         if stored is not None:
             if problem.code == "unavailable":
                 await here.store(receiving.fail, here.database, stored.id, problem.detail, now())
