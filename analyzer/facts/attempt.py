@@ -108,7 +108,10 @@ class Attempt:
 
     def observe(self, seen: Observation) -> None:
         """Keep a figure. Beyond SCOPES_OF_A_NAME a new scope of a name is dropped."""
-        process = process_key(seen.process)
+        self.observe_of(seen, process_key(seen.process))
+
+    def observe_of(self, seen: Observation, process: str | None) -> None:
+        """The same, where the key of its process is known."""
         key = (seen.name, process, seen.gpu, seen.pid, seen.rank)
         kept = self.facts.get(key)
         if kept is not None:

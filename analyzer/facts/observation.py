@@ -21,7 +21,7 @@ class Place:
     text: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # not frozen: see Figure in patterns/extract.py
 class Observation:
     """A figure on its line."""
 

@@ -19,9 +19,11 @@ def own_process(seen: Sequence[Observation], process: Process | None) -> Observa
     It is the entry with the pid that printed the line. In a container the own process is listed by its host pid: there a sole entry that
     holds at least what PyTorch holds is the own one.
     """
-    named = {item.name: item for item in seen}
     listed = [item for item in seen if item.name == "process.used"]
-    if not listed or "oom.process_in_use" in named:
+    if not listed:
+        return None
+    named = {item.name: item for item in seen}
+    if "oom.process_in_use" in named:
         return None
     mine = [item for item in listed if process is not None and item.pid is not None and item.pid == process.pid]
     if not mine:

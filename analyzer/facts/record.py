@@ -136,20 +136,22 @@ class Record:
     def _figures(self, hit: Hit, attempt: Attempt, place: Place, offset: int) -> list[Observation]:
         line, pattern = hit.line, hit.pattern
         seen = []
+        process = process_key(line.process)
+        first_line = hit.text.find("\n")
+        shortened = len(line.text) > len(place.text)
         for figure in hit.figures:
             here = place
-            if figure.span is not None and len(line.text) > len(place.text):
+            if figure.span is not None and shortened:
                 here = Place(place.input, place.line, excerpt(line.text, offset + figure.span[0], offset + figure.span[1]))
-            first_line = hit.text.find("\n")
             if figure.span is not None and 0 <= first_line < figure.span[0]:
                 here = Place(place.input, place.line, excerpt(hit.text, *figure.span))
             observation = Observation(
                 figure.name, figure.value, figure.unit, here, pattern.id, figure.gpu, figure.pid, figure.rank, line.process, line.time, self.order
             )
-            attempt.observe(observation)
+            attempt.observe_of(observation, process)
             seen.append(observation)
             if pattern.series and isinstance(figure.value, (int, float)):
-                key = (figure.name, process_key(line.process))
+                key = (figure.name, process)
                 series = attempt.series.get(key)
                 if series is None:
                     series = attempt.series[key] = Series(figure.name, figure.unit)

@@ -48,10 +48,13 @@ def number(text: str) -> Number:
     A single comma before one or two last digits is a decimal one, as a localized C library prints it: ``1900,00``.
     Raises ValueError for anything else.
     """
-    whole, comma, decimals = text.partition(",")
-    if comma and len(decimals) in (1, 2) and decimals.isdigit() and "." not in whole:
-        return float(f"{whole}.{decimals}")
+    if "," in text:
+        whole, _, decimals = text.partition(",")
+        if len(decimals) in (1, 2) and decimals.isdigit() and "." not in whole:
+            return float(f"{whole}.{decimals}")
     plain = text.replace(",", "").replace("_", "")
+    if "." in plain:
+        return float(plain)
     try:
         return int(plain)
     except ValueError:
