@@ -26,13 +26,23 @@ def cache_folder() -> Path:
     return Path(home or Path("~/.cache").expanduser()) / "vramledger"
 
 
-def write_cache(path: Path, text: str) -> None:
-    """Write a cache file, whole or not at all whoever else writes; a folder that cannot be written costs time, not the answer."""
+#: Caches of one kind that are kept: this version's, and those of other installations and of a user's own folders.
+CACHES_KEPT = 4
+
+
+def write_cache(path: Path, content: bytes) -> None:
+    """Write a cache file ``<kind>-<version>.<ending>``, whole or not at all whoever else writes, and take away old ones of its kind.
+
+    A folder that cannot be written costs time, not the answer.
+    """
     temporary = path.with_name(f"{path.name}.{os.getpid()}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        temporary.write_text(text, encoding="utf-8")
+        temporary.write_bytes(content)
         temporary.replace(path)
+        same_kind = path.parent.glob(f"{path.name.split('-')[0]}-*{path.suffix}")
+        for old in sorted(same_kind, key=lambda file: file.stat().st_mtime)[:-CACHES_KEPT]:
+            old.unlink(missing_ok=True)
     except OSError:
         with suppress(OSError):
             temporary.unlink(missing_ok=True)

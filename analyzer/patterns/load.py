@@ -15,8 +15,6 @@ from typing import Any
 from analyzer.data import cache_folder, folder, write_cache
 from analyzer.patterns.model import Advice, Cause, FactSpec, Frame, Library, Pattern, RedactionRule
 
-#: Parsed libraries that are kept: this version's, and those of other installations and of a user's own folders.
-CACHES_KEPT = 4
 #: Bumped when the parsed form changes; part of the cache's name.
 FORMAT = 3
 
@@ -49,7 +47,7 @@ def load(extra: Sequence[Path] = (), *, cache: bool = True, base: Path | None = 
             return cached
     library = _parse(version, contents)
     if store is not None:
-        _write_cache(store, library)
+        write_cache(store, json.dumps(to_dict(library), ensure_ascii=False).encode())
     return library
 
 
@@ -80,15 +78,6 @@ def _read_cache(path: Path) -> Library | None:
         return from_dict(json.loads(path.read_bytes()))
     except (OSError, ValueError, KeyError, TypeError):
         return None  # absent or damaged: it is parsed anew
-
-
-def _write_cache(path: Path, library: Library) -> None:
-    write_cache(path, json.dumps(to_dict(library), ensure_ascii=False))
-    try:
-        for old in sorted(path.parent.glob("library-*.json"), key=lambda file: file.stat().st_mtime)[:-CACHES_KEPT]:
-            old.unlink(missing_ok=True)
-    except OSError:
-        return  # somebody else cleans up as well
 
 
 def to_dict(library: Library) -> dict[str, Any]:

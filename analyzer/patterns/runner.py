@@ -18,11 +18,11 @@ from analyzer.patterns.scan import Scanner, distinct
 class Runner:
     """A library made ready to scan. Built once, used by every analysis and thread."""
 
-    def __init__(self, library: Library, reader_anchors: Sequence[str] = ()) -> None:
-        """``reader_anchors`` are literals that make a block worth the readers' look (analyzer/readers)."""
+    def __init__(self, library: Library, reader_anchors: Sequence[str] = (), *, cache: bool = False) -> None:
+        """``reader_anchors`` are literals that make a block worth the readers' look (analyzer/readers). ``cache``: of the scanner."""
         self.library = library
         literals = distinct([*(a for pattern in library.patterns for a in pattern.anchors), *reader_anchors])
-        self._scanner = Scanner(literals)
+        self._scanner = Scanner(literals, cache=cache)
         self._literals = literals
         by_literal: dict[str, list[Extractor]] = {literal: [] for literal in literals}
         self.extractors = [Extractor(pattern) for pattern in library.patterns]
@@ -33,6 +33,7 @@ class Runner:
         wanted = frozenset(reader_anchors)
         # Patterns that only count their hits (an access log's requests) have one anchor and no expression.
         self._counted = [literals.index(p.anchors[0]) for p in library.patterns if p.marks == "request"]
+        self._idle = frozenset(place for place, extractors in enumerate(self._extractors) if not extractors)  # only for readers
         self._for_readers = frozenset(place for place, literal in enumerate(literals) if literal in wanted)
 
     def scan(self, block: Block) -> tuple[list[Hit], bool, int]:
@@ -40,11 +41,11 @@ class Runner:
         found: list[Hit] = []
         counters = dict.fromkeys(self._counted, 0)
         wanted = False
-        counted, number = 0, block.first_line
         for start, end, literals in self._scanner.lines(block.data, block.limit, counters):
-            number += block.data.count(b"\n", counted, start)
-            counted = start
             wanted = wanted or not self._for_readers.isdisjoint(literals)
+            if self._idle.issuperset(literals):
+                continue
+            number = block.line_at(start)
             found += self._line_hits(decode(block.data[start:end]), number, literals, _Following(block.data, end, number))
         return found, wanted, sum(counters.values())
 
@@ -110,4 +111,4 @@ class _Following:
 @lru_cache(maxsize=4)
 def runner(extra: tuple[Path, ...] = (), reader_anchors: tuple[str, ...] = ()) -> Runner:
     """The runner of this installation's library, with a user's own folders ``extra``. Made once in a process."""
-    return Runner(load(extra), reader_anchors)
+    return Runner(load(extra), reader_anchors, cache=True)

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Iterator, Sequence
+from hashlib import sha256
 
 import hyperscan
+
+from analyzer.data import cache_folder, write_cache
 
 
 class Scanner:
     """Finds literals. Thread safe: a scratch is never shared by two scans at once."""
 
-    def __init__(self, literals: Sequence[str]) -> None:
-        """``literals`` are distinct, not empty texts; a hit is reported by its place in this list."""
+    def __init__(self, literals: Sequence[str], *, cache: bool = False) -> None:
+        """``literals`` are distinct, not empty texts; a hit is reported by its place in this list. ``cache``: keep it between runs."""
         encoded = [literal.encode() for literal in literals]
-        self._database = hyperscan.Database(mode=hyperscan.HS_MODE_BLOCK)
-        self._database.compile(
-            expressions=encoded, ids=list(range(len(encoded))), elements=len(encoded), flags=[0] * len(encoded), literal=True
-        )
+        self._database = _kept(encoded) if cache else _compiled(encoded)
         self._local = threading.local()
 
     def hits(self, data: bytes) -> list[tuple[int, int]]:
@@ -64,6 +64,25 @@ class Scanner:
         if scratch is None:
             scratch = self._local.scratch = hyperscan.Scratch(self._database)
         return scratch
+
+
+def _compiled(literals: Sequence[bytes]) -> hyperscan.Database:
+    database = hyperscan.Database(mode=hyperscan.HS_MODE_BLOCK)
+    database.compile(
+        expressions=list(literals), ids=list(range(len(literals))), elements=len(literals), flags=[0] * len(literals), literal=True
+    )
+    return database
+
+
+def _kept(literals: Sequence[bytes]) -> hyperscan.Database:
+    """The database from its cache. It carries a checksum, its own version and the processor's kind: one that does not fit is made anew."""
+    path = cache_folder() / f"anchors-{sha256(repr(literals).encode()).hexdigest()[:16]}.hs"
+    try:
+        return hyperscan.loadb(path.read_bytes(), hyperscan.HS_MODE_BLOCK)
+    except (OSError, hyperscan.error):
+        database = _compiled(literals)
+        write_cache(path, hyperscan.dumpb(database))
+        return database
 
 
 def distinct(literals: Iterable[str]) -> list[str]:

@@ -66,7 +66,7 @@ def _table() -> dict[str, tuple[str, ...]]:
     except (OSError, ValueError, AttributeError, TypeError):
         pass  # absent or damaged: made below
     table = {name: _module(name).ANCHORS for name in READERS}
-    write_cache(kept, json.dumps(table, ensure_ascii=False))
+    write_cache(kept, json.dumps(table, ensure_ascii=False).encode())
     return table
 
 

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from analyzer.data import folder
+from analyzer.data import CACHES_KEPT, folder
 from analyzer.patterns import load as loading
-from analyzer.patterns.load import CACHES_KEPT, LibraryError, from_dict, load, to_dict
+from analyzer.patterns.load import LibraryError, from_dict, load, to_dict
 
 OWN = """\
 - id: mine.pattern
