@@ -10,7 +10,7 @@ from analyzer.facts.observation import Event, Observation, Place, excerpt
 from analyzer.facts.ranks import Ranks
 from analyzer.facts.record import ARGUMENTS, Record
 from analyzer.model import Fact, GpuSnapshot, Series, Setting, Source, Value
-from analyzer.model.versions import Range, key
+from analyzer.model.versions import Range, is_version, key
 from analyzer.readers.base import Reading
 from analyzer.readers.settings import setting_fact
 
@@ -156,6 +156,8 @@ def view(
     stated = str(version.value) if version is not None else None
     if stated is None:
         stated = next((reading.engine_version for reading in reversed(readings) if reading.engine_version), None)
+    if stated is not None and attempt.engine == "vllm" and not is_version(stated):
+        stated = None  # a damaged line: the wordings tell the range all the same
     shown = View(
         attempt,
         [],

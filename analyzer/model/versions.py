@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 _VERSION = re.compile(r"v?(\d+(?:\.\d+)*)(?:\.?post(\d+))?(?:\.?(a|b|rc)(\d+))?(?:\.?dev(\d+))?(?:\+\S*)?$")
 _CLAUSE = re.compile(r"(<=|>=|==|!=|<|>)\s*(\S+)$")
@@ -13,6 +14,7 @@ _CLAUSE = re.compile(r"(<=|>=|==|!=|<|>)\s*(\S+)$")
 Key = tuple[tuple[int, ...], tuple[int, int, int]]
 
 
+@lru_cache(maxsize=1024)
 def key(version: str) -> Key:
     """A sort key: ``0.10.2 < 0.11.0rc1 < 0.11.0 < 0.11.0.post1``; a development build counts by its number. ValueError for no version."""
     matched = _VERSION.match(version.strip())
@@ -23,6 +25,11 @@ def key(version: str) -> Key:
         release.append(0)
     pre = -1 if matched[3] or (matched[5] and not matched[2]) else 0
     return tuple(release), (pre, int(matched[2] or 0), int(matched[4] or 0))
+
+
+def is_version(text: str) -> bool:
+    """Whether ``text`` can be read as a version."""
+    return _VERSION.match(text.strip()) is not None
 
 
 def base(version: str) -> Key:

@@ -32,3 +32,10 @@ def test_a_group_is_shown_with_its_secret_replaced() -> None:
     report = analyze([("engine.log", io.BytesIO(f"vllm: error: unrecognized arguments: --api-kye {SECRET}".encode()))])
     assert report.root is not None
     assert "--api-kye <token-1>" in report.root.explanation.en
+
+
+def test_a_damaged_version_is_none() -> None:
+    line = "(APIServer pid=1) INFO 03-04 09:59:00 [api_server.py:1839] vLLM API server version 0.8.5.pout2"
+    report = analyze([("engine.log", io.BytesIO(line.encode()))])
+    assert report.engine.name == "vllm"
+    assert report.engine.version is None

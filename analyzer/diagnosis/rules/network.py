@@ -143,7 +143,7 @@ def _wanted_gpus(view: View) -> float | None:
     """The GPUs that this start asks for: the bundles it waits for, else tensor × pipeline parallel size."""
     waiting = view.attempt.signs.get(PLACEMENT)
     if waiting is not None:
-        sizes = [float(size) for size in re.findall(r"'GPU': ([\d.]+)", waiting.seen[0][1].get("specs", ""))]
+        sizes = [float(size) for size in re.findall(r"'GPU': (\d+(?:\.\d+)?)", waiting.seen[0][1].get("specs", ""))]
         if sizes:
             return sum(sizes)
     world = view.number("parallel.world_size")
