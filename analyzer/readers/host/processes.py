@@ -27,7 +27,7 @@ def read(page: Page) -> list[Reading]:
             while done + 1 < len(page.lines) and _SOCKET.match(page.lines[done + 1]):
                 done += 1
             found.append(Reading("processes", index, done))
-        elif _HEADER.match(line) and "GPU" not in line:
+        elif _HEADER.match(line) and "GPU" not in line and "PID" in line.split():
             reading = _table(page, index)
             found.append(reading)
             done = reading.last
