@@ -275,12 +275,14 @@ class Sink:
         if self.blank and block.data.strip():
             self.blank = False
         started = self._record.attempts[-1].index if self._record.attempts else -1
+        held: frozenset[str] | None = None
         if block.last and self._first:
             # All there is: small enough to see whether a terminal broke its lines.
             lines = _lines(block.data)
             lines = stripped(lines) or lines
             text = "\n".join(lines)
-            wanted = any(anchor in text for anchor in anchors())
+            held = self._runner.literals_in(text)
+            wanted = not held.isdisjoint(anchors())
             hits, requests = self._runner.scan_text(block.data.decode("utf-8", "replace").split("\n"), block.first_line)
         else:
             hits, wanted, requests = self._runner.scan(block)
@@ -288,7 +290,7 @@ class Sink:
         self._first = False
         readings: list[tuple[int, int, Reading]] = []
         if wanted or self._open is not None:
-            readings = self._readings(lines, block)
+            readings = self._readings(lines, block, held)
         record, index = self._record, self._index
         merged: list[tuple[int, int, Callable[[], None]]] = [(hit.line.number, 1, partial(record.take, hit, index)) for hit in hits]
         merged += [(line, 0, partial(record.take_reading, reading, index, first)) for line, first, reading in readings]
@@ -301,14 +303,15 @@ class Sink:
         if self.keep is not None:
             self.keep(block.data[: block.limit], bool(record.attempts) and record.attempts[-1].index != started)
 
-    def _readings(self, lines: list[str], block: Block) -> list[tuple[int, int, Reading]]:
+    def _readings(self, lines: list[str], block: Block, held: frozenset[str] | None) -> list[tuple[int, int, Reading]]:
         """(line at which it counts, first line of the page, reading) of the block's dumps; one that is cut waits for the next block."""
         first_line = block.first_line
         if self._open is not None:
             first_line, lines = self._open.first_line, self._open.lines + lines
             self._open = None
         whole = block.last and first_line == 1
-        page = Page(self._redact(self.info.name), lines, first_line, whole=whole, redact=self._redact)
+        page = Page(self._redact(self.info.name), lines, first_line, whole=whole, redact=self._redact, found=self._runner.literals_in)
+        page.held = held
         found = []
         for reading in read_page(page):
             if reading.open and not block.last and sum(map(len, lines[reading.first :])) < OPEN_BYTES:

@@ -15,7 +15,12 @@ MOST = 0.8
 def stripped(lines: Sequence[str]) -> list[str] | None:
     """``lines`` without what stands around them, or None where (nearly) nothing does. As many lines as before."""
     sample = [line for line in lines[:SAMPLE] if line.strip()]
-    if not sample or sum(1 for line in sample if bare(line) != line) < MOST * len(sample):
+    wrapped = len(sample)
+    for line in sample:
+        wrapped -= bare(line) == line
+        if wrapped < MOST * len(sample):
+            return None
+    if not sample:
         return None
     return [bare(line) for line in lines]
 
@@ -23,7 +28,8 @@ def stripped(lines: Sequence[str]) -> list[str] | None:
 def dedented(lines: Sequence[str]) -> list[str] | None:
     """``lines`` without carriage returns and the indentation that all of them share; None where they have none of it."""
     plain = [line.rstrip("\r") for line in lines]
-    indents = [len(line) - len(line.lstrip(" ")) for line in plain if line.strip()]
-    shared = min(indents, default=0)
-    found = [line[shared:] for line in plain]
+    shared = 0
+    if not any(line and not line[0].isspace() for line in plain):
+        shared = min((len(line) - len(line.lstrip(" ")) for line in plain if line.strip()), default=0)
+    found = [line[shared:] for line in plain] if shared else plain
     return found if found != list(lines) else None

@@ -49,6 +49,10 @@ class Runner:
             found += self._line_hits(decode(block.data[start:end]), number, literals, _Following(block.data, end, number))
         return found, wanted, sum(counters.values())
 
+    def literals_in(self, text: str) -> frozenset[str]:
+        """Which anchors, the readers' among them, ``text`` holds."""
+        return frozenset(self._literals[place] for place in {literal for _, literal in self._scanner.hits(text.encode("utf-8", "replace"))})
+
     def scan_lines(self, lines: Sequence[str], first_line: int = 1) -> list[Hit]:
         """The hits in ``lines``: see scan_text."""
         return self.scan_text(lines, first_line)[0]

@@ -80,7 +80,7 @@ def read_page(page: Page) -> list[Reading]:
     found: list[Reading] = []
     taken = bytearray(len(page.lines))  # 1 for every line that a reading holds
     for name, literals in _table().items():
-        if any(anchor in page.text for anchor in literals):
+        if page.holds(literals):
             for reading in _module(name).read(page):
                 span = slice(reading.first, reading.last + 1)
                 if 1 not in taken[span]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -16,19 +16,37 @@ class Page:
     """Consecutive lines of one input, without colours and line ends. ``whole``: they are all that the input has."""
 
     def __init__(
-        self, name: str, lines: Sequence[str], first_line: int = 1, *, whole: bool = True, redact: Callable[[str], str] = str
+        self,
+        name: str,
+        lines: Sequence[str],
+        first_line: int = 1,
+        *,
+        whole: bool = True,
+        redact: Callable[[str], str] = str,
+        found: Callable[[str], Collection[str]] | None = None,
     ) -> None:
+        """``found`` gives the readers' anchors that a text holds, faster than looking for one after the other."""
         self.name = name
         self.lines = lines
         self.first_line = first_line
         self.whole = whole
         self.redact = redact
+        self._find = found
+        self.held: frozenset[str] | None = None  # what ``found`` gives, where it is known
         self._last: tuple[int, str, Source] | None = None
 
     @cached_property
     def text(self) -> str:
         """The lines joined by newlines."""
         return "\n".join(self.lines)
+
+    def holds(self, anchors: Iterable[str]) -> bool:
+        """Whether one of a reader's ``anchors`` stands in the text."""
+        if self.held is None and self._find is not None:
+            self.held = frozenset(self._find(self.text))
+        if self.held is None:
+            return any(anchor in self.text for anchor in anchors)
+        return not self.held.isdisjoint(anchors)
 
     def source(self, index: int, text: str | None = None) -> Source:
         """The Source of ``lines[index]``, redacted; ``text`` where another text than the whole line shows the figure better."""

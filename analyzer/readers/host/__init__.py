@@ -15,7 +15,7 @@ def read(page: Page) -> list[Reading]:
     """The outputs of the host's tools in ``page``; where two claim a line, the first in the order of the tools has it."""
     found: list[Reading] = []
     for tool in _TOOLS:
-        if any(anchor in page.text for anchor in tool.ANCHORS):
+        if page.holds(tool.ANCHORS):
             for reading in tool.read(page):
                 if not any(reading.first <= other.last and other.first <= reading.last for other in found):
                     found.append(reading)

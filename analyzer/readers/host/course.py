@@ -46,8 +46,9 @@ def read(page: Page) -> list[Reading]:
     """Each table in ``page`` whose header names a time and at least one size of memory."""
     found: list[Reading] = []
     done = -1
+    present = [anchor for anchor in ANCHORS if page.holds((anchor,))]
     for index, line in enumerate(page.lines):
-        if index > done and any(anchor in line for anchor in ANCHORS):
+        if index > done and any(anchor in line for anchor in present):
             reading = _table(page, index)
             if reading is not None:
                 found.append(reading)

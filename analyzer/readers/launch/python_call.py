@@ -17,6 +17,7 @@ MAX_CALL = 20_000
 MAX_CALLS = 200
 #: Literals one of which every call holds.
 SIGNS = ("LLM(", "EngineArgs(", ".Engine(")
+_NAMES = ("LLM", "EngineArgs", ".Engine")
 
 _CALL = re.compile(r"(?<![\w.\"'`])(?:(?:vllm|v)\.)?(LLM|AsyncEngineArgs|EngineArgs|(?:sgl|sglang)\.Engine)\s*\(")
 _LITERAL = re.compile(r"['\"\[{(]|[-+]?\.?\d|True\b|False\b|None\b")
@@ -26,7 +27,8 @@ _COMMENT = re.compile(r"'(?:\\.|[^'\\\n])*'|\"(?:\\.|[^\"\\\n])*\"|#[^\n]*")
 
 def calls(text: str) -> Iterator[Invocation]:
     """The calls in ``text`` that give at least one argument, whatever stands around them."""
-    for matched in islice(_CALL.finditer(text), MAX_CALLS):
+    first = min((at for at in map(text.find, _NAMES) if at >= 0), default=len(text))
+    for matched in islice(_CALL.finditer(text, text.rfind("\n", 0, first) + 1), MAX_CALLS):
         line = text.rfind("\n", 0, matched.start()) + 1
         head = text[line : matched.start()]
         if "#" in head or head.lstrip().startswith(("def ", "class ", "import ", "from ")):
