@@ -52,6 +52,13 @@ class Service:
 
         return runner(tuple(self.settings.patterns), anchors()).library
 
+    @property
+    def timeouts(self) -> int:
+        """How often a pattern was given up on a line, in this process."""
+        from analyzer.readers import anchors
+
+        return sum(extractor.timeouts for extractor in runner(tuple(self.settings.patterns), anchors()).extractors)
+
     @functools.cached_property
     def jobs(self) -> Jobs:
         """The queue."""

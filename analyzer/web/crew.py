@@ -1,0 +1,87 @@
+"""Small uploads that come at the same time are analysed in processes of their own: a thread would only wait for the others.
+
+One upload alone is analysed here, in a thread; pipes, forms and large bodies always are, as their bytes come.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from typing import TYPE_CHECKING
+
+import anyio
+from anyio import BrokenWorkerProcess, CapacityLimiter, to_process
+
+from analyzer.intake.errors import IntakeError
+from analyzer.web.encodings import Encoding
+from analyzer.web.problems import Problem
+from analyzer.web.upload import Outcome, Upload, clean_name
+
+if TYPE_CHECKING:
+    from analyzer.settings import Settings
+    from analyzer.web.service import Service
+
+_log = logging.getLogger("vramledger")
+#: Bodies up to this size, as they are sent, are taken whole.
+SMALL_BYTES = 1 << 20
+
+
+def analyse(settings: Settings, data: bytes, encoding: str, name: str, keep: bool) -> Outcome:
+    """A whole body, analysed. Raises IntakeError and Problem as an upload does."""
+    from analyzer.patterns.runner import runner
+    from analyzer.readers import anchors
+
+    undone = Encoding(encoding, settings.limits)
+    upload = Upload(settings, runner(tuple(settings.patterns), anchors()).library, encoded=bool(undone), keep=keep)
+    try:
+        incoming = upload.open(clean_name(name, "input"))
+        for piece in undone.feed(data):
+            upload.feed(incoming, piece)
+        undone.close()
+        upload.close(incoming)
+        return upload.finish()
+    finally:
+        upload.discard()
+
+
+def _elsewhere(settings: Settings, data: bytes, encoding: str, name: str, keep: bool) -> Outcome | tuple[str, str, bool]:
+    """``analyse`` in another process: what it raises comes back as (code, message, whether the input is to blame)."""
+    try:
+        return analyse(settings, data, encoding, name, keep)
+    except IntakeError as error:
+        return error.code, str(error), True
+    except Problem as problem:
+        return problem.code, problem.detail, False
+
+
+class Crew:
+    """Where whole bodies are analysed."""
+
+    def __init__(self) -> None:
+        self._at_work = 0
+        self._processes: CapacityLimiter | None = None
+
+    async def run(self, here: Service, data: bytes, encoding: str, name: str, *, keep: bool) -> Outcome:
+        """The outcome of a whole body. Raises IntakeError and Problem."""
+        alone = self._at_work == 0 or (os.cpu_count() or 1) < 2
+        if not alone:
+            return await self._run_elsewhere(here, data, encoding, name, keep=keep)
+        self._at_work += 1
+        try:
+            return await here.work(analyse, here.settings, data, encoding, name, keep)
+        finally:
+            self._at_work -= 1
+
+    async def _run_elsewhere(self, here: Service, data: bytes, encoding: str, name: str, *, keep: bool) -> Outcome:
+        if self._processes is None:
+            self._processes = CapacityLimiter(os.cpu_count() or 1)
+        try:
+            with anyio.CancelScope(shield=True):
+                found = await to_process.run_sync(_elsewhere, here.settings, data, encoding, name, keep, limiter=self._processes)
+        except BrokenWorkerProcess as error:
+            _log.error("a process that analysed an upload is gone")
+            raise Problem("unavailable", "the analysis was ended by the system; send it again", {"Retry-After": "5"}) from error
+        if isinstance(found, Outcome):
+            return found
+        code, message, input_is_to_blame = found
+        raise IntakeError(code, message) if input_is_to_blame else Problem(code, message)
