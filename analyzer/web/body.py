@@ -73,6 +73,7 @@ class Body:
         self.truncated = False
         self.is_pipe = "transfer-encoding" in request.headers
         length = request.headers.get("content-length", "0")
+        self.length = int(length) if not self.is_pipe and length.isdecimal() else None  # bytes that were announced
         if not self.is_pipe and length.isdecimal() and int(length) > settings.max_body_bytes:
             raise Problem("input_too_large", f"the body has {int(length)} bytes, the limit is {human(settings.max_body_bytes)}; {ENOUGH}")
 

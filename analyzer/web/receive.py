@@ -17,6 +17,7 @@ from analyzer.store.values import KeptInput, NewAnalysis, StoredAnalysis
 from analyzer.web import multipart
 from analyzer.web.answers import Stored
 from analyzer.web.body import Body
+from analyzer.web.crew import SMALL_BYTES
 from analyzer.web.encodings import Encoding
 from analyzer.web.guard import address
 from analyzer.web.logs import log_mistake
@@ -112,6 +113,8 @@ async def read_body(
     body = body or Body(request, here.settings, here.pipes)
     mark = multipart.boundary(request.headers.get("content-type", "")) if forms else None
     encoding = Encoding(request.headers.get("content-encoding", ""), here.settings.limits)
+    if mark is None and not earlier and body.length is not None and body.length <= SMALL_BYTES:
+        return await _read_whole(request, here, body, name, keep=keep), {}
     with counted(request, here, body):
         upload = await here.work(Upload, here.settings, here.library, encoded=bool(encoding) or mark is not None, keep=keep)
         try:
@@ -128,14 +131,36 @@ async def read_body(
         except Problem:
             raise
         except Exception as error:
-            # A mistake of ours in reading one input: it is logged, the service goes on, nothing is stored.
-            log_mistake("an input could not be analysed", error)
-            here.metrics.analyses.labels("error").inc()
-            raise Problem("unavailable", f"this input cannot be analysed, which is our mistake ({type(error).__name__})") from error
+            raise _mistake(here, error) from error
         finally:
             upload.discard()
         here.metrics.analysed(outcome.report, time.monotonic() - start)
     return outcome, fields
+
+
+async def _read_whole(request: Request, here: Service, body: Body, name: str, *, keep: bool) -> Outcome:
+    """A small raw body of known length: taken whole, then analysed at once, beside others in a process of its own."""
+    with counted(request, here, body):
+        data = b"".join([piece async for piece in body.pieces()])
+        here.metrics.upload_bytes.inc(len(data))
+        start = time.monotonic()
+        try:
+            outcome = await here.crew.run(here, data, request.headers.get("content-encoding", ""), name, keep=keep)
+        except IntakeError as error:
+            raise known(error) from error
+        except Problem:
+            raise
+        except Exception as error:
+            raise _mistake(here, error) from error
+        here.metrics.analysed(outcome.report, time.monotonic() - start)
+    return outcome
+
+
+def _mistake(here: Service, error: Exception) -> Problem:
+    """A mistake of ours in reading one input: it is logged, the service goes on, nothing is stored."""
+    log_mistake("an input could not be analysed", error)
+    here.metrics.analyses.labels("error").inc()
+    return Problem("unavailable", f"this input cannot be analysed, which is our mistake ({type(error).__name__})")
 
 
 @contextlib.contextmanager

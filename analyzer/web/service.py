@@ -13,6 +13,7 @@ from anyio import CapacityLimiter, to_thread
 from analyzer.intake.redact import Redactor
 from analyzer.patterns.runner import runner
 from analyzer.web import negotiate
+from analyzer.web.crew import Crew
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -42,6 +43,7 @@ class Service:
     database: Database
     pipes: Pipes
     metrics: Metrics
+    crew: Crew = field(default_factory=Crew, init=False)
     _workers: CapacityLimiter | None = field(default=None, init=False)
     _waiters: CapacityLimiter | None = field(default=None, init=False)
 
