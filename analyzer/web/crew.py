@@ -58,19 +58,20 @@ class Crew:
     """Where whole bodies are analysed."""
 
     def __init__(self) -> None:
-        self._at_work = 0
+        self._inside = 0
         self._processes: CapacityLimiter | None = None
 
     async def run(self, here: Service, data: bytes, encoding: str, name: str, *, keep: bool) -> Outcome:
         """The outcome of a whole body. Raises IntakeError and Problem."""
-        alone = self._at_work == 0 or (os.cpu_count() or 1) < 2
-        if not alone:
-            return await self._run_elsewhere(here, data, encoding, name, keep=keep)
-        self._at_work += 1
+        # A thread that analyses makes every step of the others wait for the interpreter's lock: only one that is alone has none to hold up.
+        alone = self._inside == 0 or (os.cpu_count() or 1) < 2
+        self._inside += 1
         try:
-            return await here.work(analyse, here.settings, data, encoding, name, keep)
+            if alone:
+                return await here.work(analyse, here.settings, data, encoding, name, keep)
+            return await self._run_elsewhere(here, data, encoding, name, keep=keep)
         finally:
-            self._at_work -= 1
+            self._inside -= 1
 
     async def _run_elsewhere(self, here: Service, data: bytes, encoding: str, name: str, *, keep: bool) -> Outcome:
         if self._processes is None:
