@@ -7,9 +7,7 @@ A member is found by the header that stands before it; a zip's directory at its 
 from __future__ import annotations
 
 import abc
-import bz2
 import struct
-import tarfile
 import zlib
 from collections.abc import Callable
 from typing import Any, Protocol
@@ -51,6 +49,10 @@ def is_zip(head: bytes) -> bool:
 
 def is_tar(head: bytes) -> bool:
     """Whether an input that begins with ``head`` (512 bytes) is a tar, of any of its formats: the header's checksum tells."""
+    if 0 not in head:
+        return False  # a text, as nearly every input is: it should not wait for the module
+    import tarfile
+
     try:
         tarfile.TarInfo.frombuf(head[:_BLOCK], "utf-8", "replace")
     except (tarfile.HeaderError, ValueError):
@@ -146,6 +148,8 @@ class Tar(_Archive):
             self._ended = True
             self._waiting.clear()
             return False
+        import tarfile
+
         try:
             info = tarfile.TarInfo.frombuf(block, "utf-8", "replace")
         except (tarfile.HeaderError, ValueError) as error:
@@ -254,6 +258,8 @@ class Zip(_Archive):
             raise self._broken(f"{name!r} is stored without its size; pack it with deflate")
         self._method, self._crc, self._packed, self._size = method, crc, packed, size
         self._seen = self._seen_crc = self._consumed = 0
+        import bz2
+
         self._machine = {_DEFLATED: lambda: zlib.decompressobj(-zlib.MAX_WBITS), _BZIP2: bz2.BZ2Decompressor}.get(method, lambda: None)()
         self._begin(name)
         self._step = self._stored if method == _STORED else self._unpacked

@@ -8,14 +8,14 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import MISSING, asdict, fields
+from dataclasses import MISSING, asdict, fields, replace
 from pathlib import Path
 from typing import Any
 
 from analyzer.data import cache_folder, folder, write_cache
-from analyzer.patterns.model import Advice, Cause, FactSpec, Frame, Library, Pattern, RedactionRule
+from analyzer.patterns.model import Advice, Cause, FactSpec, Frame, Library, Pattern, RedactionRule, StoredPatterns
 
-#: Bumped when the parsed form changes; part of the cache's name.
+#: Bumped when what patterns mean changes; part of the version, and so of the cache's name. A cache of another layout is made anew.
 FORMAT = 3
 
 
@@ -47,7 +47,7 @@ def load(extra: Sequence[Path] = (), *, cache: bool = True, base: Path | None = 
             return cached
     library = _parse(version, contents)
     if store is not None:
-        write_cache(store, json.dumps(to_dict(library), ensure_ascii=False).encode())
+        write_cache(store, _stored(library))
     return library
 
 
@@ -75,9 +75,22 @@ def _cache_file(version: str) -> Path:
 
 def _read_cache(path: Path) -> Library | None:
     try:
-        return from_dict(json.loads(path.read_bytes()))
+        head, *patterns, end = path.read_bytes().split(b"\n")
+        values = json.loads(head)
+        if end or len(patterns) != len(values["heads"]):
+            return None
+        library = from_dict(values)
+        return replace(library, patterns=StoredPatterns(values["heads"], patterns, lambda stored: pattern_from(json.loads(stored))))
     except (OSError, ValueError, KeyError, TypeError):
         return None  # absent or damaged: it is parsed anew
+
+
+def _stored(library: Library) -> bytes:
+    """A line with all but the patterns, and a line for every pattern."""
+    values = to_dict(library)
+    patterns = values["patterns"]
+    head = {**values, "patterns": [], "heads": library.anchors()}
+    return b"".join(json.dumps(line, ensure_ascii=False).encode() + b"\n" for line in (head, *patterns))
 
 
 def to_dict(library: Library) -> dict[str, Any]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, overload
 
 #: Most lines after the hit that a pattern may look at.
 MAX_WINDOW = 12
@@ -128,16 +129,58 @@ class RedactionRule:
     not_examples: tuple[str, ...] = ()
 
 
+class StoredPatterns(Sequence[Pattern]):
+    """Patterns in their stored form. Each is made when it is asked for: a log holds the lines of a few dozen of a thousand."""
+
+    def __init__(
+        self, heads: Sequence[tuple[Sequence[str], str | None]], stored: Sequence[bytes], make: Callable[[bytes], Pattern]
+    ) -> None:
+        """``heads``: see Library.anchors. ``make``: a pattern from one of ``stored``, which are as many."""
+        self.heads = heads
+        self._stored = stored
+        self._make = make
+        self._made: dict[int, Pattern] = {}
+
+    def __len__(self) -> int:
+        return len(self._stored)
+
+    @overload
+    def __getitem__(self, place: int) -> Pattern: ...
+
+    @overload
+    def __getitem__(self, place: slice) -> Sequence[Pattern]: ...
+
+    def __getitem__(self, place: int | slice) -> Pattern | Sequence[Pattern]:
+        if isinstance(place, slice):
+            return [self[one] for one in range(*place.indices(len(self)))]
+        pattern = self._made.get(place)
+        if pattern is None:
+            pattern = self._made[place] = self._make(self._stored[place])
+        return pattern
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sequence) and tuple(self) == tuple(other)
+
+    def __hash__(self) -> int:
+        return hash(tuple(self._stored))
+
+
 @dataclass(frozen=True, slots=True)
 class Library:
     """All of it. ``version`` is a digest of the files: the same library, the same reports."""
 
     version: str
-    patterns: tuple[Pattern, ...]
+    patterns: Sequence[Pattern]
     causes: dict[str, Cause]
     advice: dict[str, Advice]
     redactions: tuple[RedactionRule, ...]
     scopes: dict[str, str] = field(default_factory=dict)  # fact name -> who owns the figure: gpu, rank, engine, process, host
+
+    def anchors(self) -> Sequence[tuple[Sequence[str], str | None]]:
+        """(anchors, marks) of every pattern: what a scan has to know of those that it does not meet."""
+        if isinstance(self.patterns, StoredPatterns):
+            return self.patterns.heads
+        return [(pattern.anchors, pattern.marks) for pattern in self.patterns]
 
     def pattern(self, identifier: str) -> Pattern | None:
         """The pattern with this id, or None."""

@@ -21,20 +21,26 @@ class Runner:
     def __init__(self, library: Library, reader_anchors: Sequence[str] = (), *, cache: bool = False) -> None:
         """``reader_anchors`` are literals that make a block worth the readers' look (analyzer/readers). ``cache``: of the scanner."""
         self.library = library
-        literals = distinct([*(a for pattern in library.patterns for a in pattern.anchors), *reader_anchors])
+        index = library.anchors()
+        literals = distinct([*(anchor for anchors, _ in index for anchor in anchors), *reader_anchors])
         self._scanner = Scanner(literals, cache=cache)
         self._literals = literals
-        by_literal: dict[str, list[Extractor]] = {literal: [] for literal in literals}
-        self.extractors = [Extractor(pattern) for pattern in library.patterns]
-        for extractor in self.extractors:
-            for anchor in dict.fromkeys(extractor.pattern.anchors):
-                by_literal[anchor].append(extractor)
-        self._extractors = [tuple(by_literal[literal]) for literal in literals]
+        by_literal: dict[str, list[int]] = {literal: [] for literal in literals}
+        for place, (anchors, _) in enumerate(index):
+            for anchor in dict.fromkeys(anchors):
+                by_literal[anchor].append(place)
+        self._patterns = [by_literal[literal] for literal in literals]  # literal -> places of the patterns that it may belong to
+        self._extractors: dict[int, Extractor] = {}
         wanted = frozenset(reader_anchors)
         # Patterns that only count their hits (an access log's requests) have one anchor and no expression.
-        self._counted = [literals.index(p.anchors[0]) for p in library.patterns if p.marks == "request"]
-        self._idle = frozenset(place for place, extractors in enumerate(self._extractors) if not extractors)  # only for readers
+        self._counted = [literals.index(anchors[0]) for anchors, marks in index if marks == "request"]
+        self._idle = frozenset(place for place, patterns in enumerate(self._patterns) if not patterns)  # only for readers
         self._for_readers = frozenset(place for place, literal in enumerate(literals) if literal in wanted)
+
+    @property
+    def extractors(self) -> Sequence[Extractor]:
+        """Those that have been needed so far."""
+        return list(self._extractors.values())
 
     def scan(self, block: Block) -> tuple[list[Hit], bool, int]:
         """The hits of ``block``, whether the readers should look at it, and how many requests of an access log it holds."""
@@ -82,13 +88,20 @@ class Runner:
             line = parsed.get(key)
             if line is None:
                 line = parsed[key] = parse(raw, number, key)
-            for extractor in self._extractors[literal]:
+            for place in self._patterns[literal]:
+                extractor = self._extractor(place)
                 if extractor.pattern.id in seen:
                     continue
                 hit = extractor.run(line, following.bodies(extractor.pattern.window) if extractor.pattern.window else ())
                 if hit is not None:
                     seen.add(extractor.pattern.id)
                     yield hit
+
+    def _extractor(self, place: int) -> Extractor:
+        extractor = self._extractors.get(place)
+        if extractor is None:
+            extractor = self._extractors[place] = Extractor(self.library.patterns[place])
+        return extractor
 
 
 class _Following:

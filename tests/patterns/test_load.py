@@ -12,6 +12,7 @@ import pytest
 from analyzer.data import CACHES_KEPT, folder
 from analyzer.patterns import load as loading
 from analyzer.patterns.load import LibraryError, from_dict, load, to_dict
+from analyzer.patterns.model import StoredPatterns
 
 OWN = """\
 - id: mine.pattern
@@ -107,6 +108,26 @@ def test_a_damaged_cache_is_made_anew(cache: Path, damage: bytes, monkeypatch: p
     assert load() == first
     forbid_parsing(monkeypatch)
     assert load() == first
+
+
+@pytest.mark.parametrize("lost", [slice(None, -1), slice(None, -20), slice(1, None)])
+def test_a_cut_cache_is_made_anew(cache: Path, lost: slice, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = load()
+    (file,) = cache.iterdir()
+    file.write_bytes(file.read_bytes()[lost])
+    assert load() == first
+    forbid_parsing(monkeypatch)
+    assert load() == first
+
+
+def test_a_pattern_of_the_cache_is_made_when_it_is_asked_for(cache: Path) -> None:
+    parsed = load()
+    kept = load()
+    assert isinstance(kept.patterns, StoredPatterns)
+    assert [(tuple(anchors), marks) for anchors, marks in kept.anchors()] == list(parsed.anchors())
+    assert kept.patterns[1] is kept.patterns[1]
+    assert list(kept.patterns[0:2]) == list(parsed.patterns)
+    assert kept.patterns != parsed.patterns[:1]
 
 
 def test_half_a_cache_of_another_process_is_never_read(cache: Path) -> None:
