@@ -6,7 +6,7 @@ What a command's flags say is passed as arguments and wins over both.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, SecretStr, ValidationError, field_validator
 from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict, TomlConfigSettingsSource
@@ -63,6 +63,11 @@ class Settings(BaseSettings):
 
     patterns: _Paths = ()  # folders of own patterns, beside the library
     lang: str = "en"  # for whoever does not say
+    log: Literal["text", "json"] = "text"  # json: a line for each request, too
+    sentry_dsn: SecretStr | None = None  # where our own errors are told
+    sentry_groups: bool = False  # tell each failure that is seen for the first time there, too
+    otlp_endpoint: str | None = None  # where traces go, e.g. http://collector:4318
+
     job_lease_seconds: float = Field(60, gt=0)  # without a sign of life of its worker, a queued analysis is given to another one
     slack_bot_token: SecretStr | None = None  # xoxb-…: the bot's own
     slack_signing_secret: SecretStr | None = None  # with it, Slack's events are taken at /slack/events

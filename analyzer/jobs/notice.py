@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from analyzer.store.groups import is_new
+from analyzer.web import errors
+
 if TYPE_CHECKING:
     from analyzer.model import Report
     from analyzer.settings import Settings
@@ -12,3 +15,5 @@ if TYPE_CHECKING:
 
 def notice(settings: Settings, database: Database, report: Report) -> None:
     """The report was stored."""
+    if settings.sentry_dsn and settings.sentry_groups and report.fingerprint and is_new(database, report.fingerprint):
+        errors.tell_group(report)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from dataclasses import dataclass, field
@@ -12,8 +13,10 @@ from sqlalchemy.exc import InterfaceError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
 from analyzer.intake.errors import IntakeError
+from analyzer.jobs.notice import notice
 from analyzer.store import queued, repository
 from analyzer.store.repository import StaleError
+from analyzer.web import traces
 from analyzer.web.logs import log_mistake
 from analyzer.web.problems import Problem
 from analyzer.web.upload import Upload
@@ -25,6 +28,7 @@ if TYPE_CHECKING:
     from analyzer.store.queued import Claim
     from analyzer.web.metrics import Metrics
 
+_log = logging.getLogger("vramledger.job")
 #: ``gone``: somebody else has it, or it is deleted. ``released``: to be begun again.
 Ended = Literal["done", "failed", "released", "gone"]
 #: What says that the database does not answer: no fault of the input.
@@ -51,12 +55,17 @@ class Workshop:
             return "gone"
         with self._lock:
             self._mine[identifier] = claimed
+        start = time.monotonic()
         try:
-            ended = self._analyse(claimed)
+            with traces.span("analyse", tries=claimed.tries) as seen:
+                ended = self._analyse(claimed)
+                seen["ended"] = ended
         finally:
             with self._lock:
                 self._mine.pop(identifier, None)
         self.metrics.jobs.labels(ended).inc()
+        took = round(1000 * (time.monotonic() - start))
+        _log.info("job %s", ended, extra={"fields": {"ended": ended, "tries": claimed.tries, "ms": took}})
         return ended
 
     def keep_alive(self) -> None:
@@ -81,6 +90,7 @@ class Workshop:
             start = time.monotonic()
             repository.replace(self.database, claimed.id, claimed.revision, outcome.report, (), _now())
             self.metrics.stage.labels("store").observe(time.monotonic() - start)
+            notice(self.settings, self.database, outcome.report)
         except StaleError:
             return "gone"
         except IntakeError as error:

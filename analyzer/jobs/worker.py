@@ -19,8 +19,10 @@ from analyzer.readers import anchors
 from analyzer.settings import Settings, SettingsError, load
 from analyzer.store.database import Database, DatabaseError
 from analyzer.store.upgrade import upgrade
+from analyzer.web import errors, observe, traces
 from analyzer.web.logs import quiet
 from analyzer.web.metrics import Metrics
+from analyzer.web.traces import TracesError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -39,14 +41,17 @@ def run(concurrency: int = 1, metrics_port: int | None = None, *, settings: Sett
         settings = settings or load()
         upgrade(settings.database)
         database = Database(settings.database)
+        traces.start(settings, "vramledger-worker")
         library = runner(tuple(settings.patterns), anchors()).library
-    except (SettingsError, DatabaseError, LibraryError) as error:
+    except (SettingsError, DatabaseError, LibraryError, TracesError) as error:
         print(f"vramledger worker: {error}", file=sys.stderr)
         return MISUSE
     if database.is_sqlite:
         print("vramledger worker: workers take analyses from PostgreSQL; on SQLite the serving process runs them itself", file=sys.stderr)
         return MISUSE
     quiet()
+    observe.configure(settings.log)
+    errors.start(settings)
     metrics = Metrics()
     if metrics_port is not None:
         from prometheus_client import start_http_server
@@ -60,6 +65,7 @@ def run(concurrency: int = 1, metrics_port: int | None = None, *, settings: Sett
         if back:
             _log.warning("stopped: %d analyses go back into the queue", back)
         database.close()
+        traces.stop()
     return 0
 
 

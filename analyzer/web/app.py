@@ -19,11 +19,12 @@ from starlette.staticfiles import StaticFiles
 from analyzer import __version__
 from analyzer.intake.errors import IntakeError
 from analyzer.store import receiving, repository
-from analyzer.web import api, feedback, groups, negotiate, ops, queueing, site
+from analyzer.web import api, errors, feedback, groups, negotiate, ops, queueing, site, traces
 from analyzer.web.body import Pipes
 from analyzer.web.guard import Guard
 from analyzer.web.logs import quiet
 from analyzer.web.metrics import Counting, Metrics
+from analyzer.web.observe import Observing
 from analyzer.web.openapi import ERROR_ANSWERS, complete
 from analyzer.web.problems import Problem, response
 from analyzer.web.receive import known
@@ -47,6 +48,7 @@ _HTTP_CODES = {404: "not_found", 405: "method_not_allowed"}
 def create_app(settings: Settings, database: Database) -> FastAPI:
     """The application over a migrated database, without the layer that guards it (see ``guarded``)."""
     quiet()
+    errors.start(settings)
     here = Service(settings, database, Pipes(settings.pipes_per_address), Metrics())
     app = FastAPI(
         title="VRAM Ledger",
@@ -57,6 +59,8 @@ def create_app(settings: Settings, database: Database) -> FastAPI:
         lifespan=_lifespan,
         responses=ERROR_ANSWERS,
         redirect_slashes=False,
+        # Its own spans hold paths, and an id is a capability; ours are in analyzer/web/observe.py.
+        telemetry={"tracing": False, "metrics": False, "logs": False, "auto_configure": False},
     )
     app.state.service = here
     app.include_router(ops.router)
@@ -81,7 +85,7 @@ def create_app(settings: Settings, database: Database) -> FastAPI:
 def guarded(app: FastAPI) -> ASGIApp:
     """``app`` as it is served: foreign pages refused, rates limited, headers set, answers counted."""
     here: Service = app.state.service
-    return Counting(Guard(app, here.settings), here.metrics)
+    return Observing(Counting(Guard(app, here.settings), here.metrics))
 
 
 @asynccontextmanager
@@ -103,6 +107,7 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     if app.state.slack is not None:
         await here.store(app.state.slack.close)
     await here.store(here.jobs.close)
+    await here.store(traces.stop)
     here.database.close()
 
 
@@ -174,4 +179,5 @@ def _answer_errors(app: FastAPI) -> None:
 
     @app.exception_handler(Exception)
     async def unexpected(request: Request, error: Exception) -> Response:
+        errors.tell(error)
         return answer(request, Problem("internal_error", f"this is our mistake ({type(error).__name__}); nothing was stored"))

@@ -9,6 +9,8 @@ import logging
 import traceback
 from typing import TYPE_CHECKING
 
+from analyzer.web import errors
+
 if TYPE_CHECKING:
     from types import TracebackType
 
@@ -34,6 +36,7 @@ def where(error: BaseException) -> str:
 def log_mistake(what: str, error: BaseException) -> None:
     """Write that ``what`` happened, and where."""
     _log.error("%s\n%s", what, where(error))
+    errors.tell(error)
 
 
 class WithoutMessages(logging.Filter):

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
     from analyzer.model import Report
@@ -52,8 +54,11 @@ class Metrics:
         self.analyses.labels(outcome.state.value).inc()
         self.causes.labels(outcome.state.value, outcome.cause or "").inc()
 
-    def text(self) -> bytes:
-        """All of them in Prometheus's text format."""
+    def text(self, waiting: Mapping[str, int] | None = None, timeouts: int = 0) -> bytes:
+        """All of them in Prometheus's text format. ``waiting``: analyses in the queue by state, ``timeouts``: of patterns."""
+        for state, count in (waiting or {}).items():
+            self.queue.labels(state).set(count)
+        self.timeouts.set(timeouts)
         return generate_latest(self.registry)
 
 

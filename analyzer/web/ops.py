@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+
 from fastapi import APIRouter, Request
 from sqlalchemy.exc import SQLAlchemyError
 from starlette.responses import Response
 
+from analyzer.store.queued import depth
 from analyzer.store.upgrade import is_current
 from analyzer.web.answers import json_response
 from analyzer.web.problems import Problem
@@ -36,4 +39,8 @@ async def ready(request: Request) -> Response:
 @router.get("/metrics", summary="Prometheus")
 async def metrics(request: Request) -> Response:
     """Counters in Prometheus's text format."""
-    return Response(service(request).metrics.text(), media_type="text/plain; version=0.0.4; charset=utf-8")
+    here = service(request)
+    waiting: dict[str, int] | None = None
+    with contextlib.suppress(SQLAlchemyError):  # the other figures are told all the more when the database is away
+        waiting = await here.store(depth, here.database)
+    return Response(here.metrics.text(waiting, here.timeouts), media_type="text/plain; version=0.0.4; charset=utf-8")

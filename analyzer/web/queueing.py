@@ -96,6 +96,7 @@ async def receive_queued(request: Request, name: str) -> Response:
         outcome, _ = await receive.read_body(request, here, name, forms=True, keep=True, body=body)
         made = NewAnalysis(identifier, created, token_hash(token), outcome.report, outcome.inputs, host)
         await here.store(repository.create, here.database, made)
+        await here.store(here.noticed, outcome.report)
         state = DONE
     place = f"/v1/analyses/{identifier}"
     answer = json_response(

@@ -17,9 +17,11 @@ from analyzer.patterns.load import LibraryError
 from analyzer.settings import Settings, SettingsError, load
 from analyzer.store.database import Database, DatabaseError
 from analyzer.store.upgrade import upgrade
+from analyzer.web import observe, traces
 from analyzer.web.app import create_app, guarded
 from analyzer.web.body import REST
 from analyzer.web.guard import is_loopback
+from analyzer.web.traces import TracesError
 
 if TYPE_CHECKING:
     import socket
@@ -120,7 +122,7 @@ def run(host: str | None = None, port: int | None = None, *, public: bool = Fals
         check_binding(settings)
         upgrade(settings.database)
         made = server(settings)
-    except (ServeError, SettingsError, DatabaseError, LibraryError) as error:
+    except (ServeError, SettingsError, DatabaseError, LibraryError, TracesError) as error:
         print(f"vramledger serve: {error}", file=sys.stderr)
         return MISUSE
     _allow_files(settings.max_connections + 256)
@@ -141,6 +143,8 @@ def _allow_files(wanted: int) -> None:
 
 def server(settings: Settings) -> Server:
     """The server over a migrated database, not started yet. Raises LibraryError where a user's own patterns are wrong."""
+    observe.configure(settings.log)
+    traces.start(settings, "vramledger-web")
     app = create_app(settings, Database(settings.database))
     here: Service = app.state.service
     _ = here.library
