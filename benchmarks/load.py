@@ -25,22 +25,12 @@ SIZE = 100_000
 
 
 def log(number: int) -> bytes:
-    """A start that failed, behind a serving log, 100 KB in all; no two are the same."""
-    tail = (ROOT / "fixtures" / "web" / "engine.log").read_bytes()
-    lines, size = [b"run %d of this benchmark\n" % number], 0
-    step = 0
-    while size < SIZE - len(tail):
-        step += 1
-        line = (
-            f"INFO 05-02 {step // 3600 % 24:02}:{step // 60 % 60:02}:{step % 60:02} [loggers.py:116] Engine 000: Avg prompt throughput: "
-            f"{step % 977}.5 tokens/s, Avg generation throughput: {step % 511}.1 tokens/s, Running: {step % 64} reqs, Waiting: 0 reqs, "
-            f"GPU KV cache usage: {step % 90}.3%, Prefix cache hit rate: 41.2%\n"
-            if step % 20 == 0
-            else f'INFO:     10.0.{step % 7}.{step % 250}:41234 - "POST /v1/chat/completions HTTP/1.1" 200 OK\n'
-        ).encode()
-        lines.append(line)
-        size += len(line)
-    return b"".join(lines)[: SIZE - len(tail)] + b"\n" + tail
+    """What two real servers printed, one that served and one that did not start: 100 KB, no two the same."""
+    cases = ROOT / "fixtures" / "cases" / "real-cpu"
+    served = (cases / "0.8.5.post2-healthy" / "engine.log").read_bytes()
+    failed = (cases / "0.24.0-kv-too-small" / "engine.log").read_bytes()
+    first = b"run %d of this benchmark\n" % number
+    return first + served[: SIZE - len(first) - len(failed)].rpartition(b"\n")[0] + b"\n" + failed
 
 
 def started(database: str, **environment: str) -> tuple[subprocess.Popen[str], str]:

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 #: Rounds over a line until it is settled. One finds everything, the second sees that; more are for text made to need them.
 _ROUNDS = 8
+#: Texts of up to so many characters, and so many of them, are remembered as they were cleaned.
+_KNOWN_TEXT, _KNOWN_TEXTS = 1 << 14, 1 << 10
 #: From so many places on, lines are cleaned together.
 _MANY = 8
 #: A block (a private key) is given up after so many lines, or so many in a row that are none of its.
@@ -54,6 +56,7 @@ class Redactor:
         self._stand_in = index.stand_in
         self._word_starts, self._words = index.word_starts, index.words
         self._anywhere, self._gates = index.anywhere, index.gates
+        self._known: dict[str, str] = {}  # texts that were cleaned: their stand-ins stay what they are
         self._numbers: dict[tuple[str, str], int] = {}
         self._last: dict[str, int] = {}
         self._brought: dict[str, set[int]] = defaultdict(set)  # numbers of stand-ins that texts held when they came
@@ -63,7 +66,13 @@ class Redactor:
 
         The time grows linearly with the text, whatever it holds. Clean text comes back as it is, and so does ``clean(clean(text))``.
         """
-        return self._clean(text, _Block())
+        known = self._known.get(text)
+        if known is not None:
+            return known
+        cleaned = self._clean(text, _Block())
+        if len(text) <= _KNOWN_TEXT and len(self._known) < _KNOWN_TEXTS:
+            self._known[text] = cleaned  # a report shows the same long line for many of its figures
+        return cleaned
 
     def prime(self, text: str) -> None:
         """Take note of the numbered stand-ins that an already redacted text holds, so that new ones get other numbers."""
@@ -109,10 +118,12 @@ class Redactor:
         """What is cleaned within leaves no trace: a stand-in given there is free again afterwards."""
         numbers, last = self._numbers.copy(), self._last.copy()
         brought = {kind: seen.copy() for kind, seen in self._brought.items()}
+        known, self._known = self._known, {}
         try:
             yield
         finally:
             self._numbers, self._last, self._brought = numbers, last, defaultdict(set, brought)
+            self._known = known
 
     # --- where to look -----------------------------------------------------------------------------------------------------------
 
