@@ -167,6 +167,7 @@ class Live(Response):
     async def _end(self, upload: Upload, writer: _Writer) -> None:
         here, stored = self._here, self._stored
         try:
+            start = time.monotonic()
             outcome = await here.work(upload.finish)
         except IntakeError as error:
             raise known(error) from error
@@ -175,7 +176,8 @@ class Live(Response):
                 await here.store(repository.replace, here.database, stored.id, 0, outcome.report, outcome.inputs, now())
             except StaleError:
                 raise Problem("not_found", "this analysis has been deleted meanwhile") from None
-        here.metrics.analyses.labels(outcome.report.outcome.state.value).inc()
+            await here.store(here.noticed, outcome.report)
+        here.metrics.analysed(outcome.report, time.monotonic() - start)
         for line in self._learned.new(outcome.report):
             await writer.line(line)
         text = report_text(self._request, outcome.report, "text", here.language(self._request), stored)

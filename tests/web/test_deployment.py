@@ -22,7 +22,15 @@ def _compose() -> dict[str, Any]:
     return yaml.safe_load((ROOT / "docker-compose.yml").read_text())  # type: ignore[no-any-return]
 
 
-@pytest.mark.parametrize("name", ["Dockerfile", "docker-compose.yml"])
+FILES = [
+    "Dockerfile",
+    "docker-compose.yml",
+    *(str(path.relative_to(ROOT)) for path in sorted((ROOT / "deploy").rglob("*")) if path.is_file()),
+]
+MANIFESTS = sorted((ROOT / "deploy" / "kubernetes").glob("*.yaml"))
+
+
+@pytest.mark.parametrize("name", [*FILES, "docs/operations.md"])
 def test_every_variable_is_a_setting(name: str) -> None:
     known = {PREFIX + field.upper() for field in Settings.model_fields} | OTHER
     assert set(re.findall(r"\bVRAMLEDGER_[A-Z_]+\b", (ROOT / name).read_text())) <= known
@@ -77,3 +85,55 @@ assert not unwanted, unwanted[:5]
         code = program.format(first=first, modules=modules, packages=packages)
         done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, cwd=ROOT)
         assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("path", MANIFESTS, ids=lambda path: path.stem)
+def test_the_manifests_are_what_kubernetes_takes(path: Path) -> None:
+    import kubernetes_validate
+
+    documents = list(yaml.safe_load_all(path.read_text()))
+    assert documents
+    for document in documents:
+        kubernetes_validate.validate(document, kubernetes_validate.latest_version(), strict=True)
+
+
+def test_the_manifests_fit_together() -> None:
+    documents = [document for path in MANIFESTS for document in yaml.safe_load_all(path.read_text())]
+    by_kind = {(document["kind"], document["metadata"]["name"]): document for document in documents}
+    web = by_kind["Deployment", "vramledger-web"]["spec"]["template"]
+    service = by_kind["Service", "vramledger"]["spec"]
+    assert service["selector"].items() <= web["metadata"]["labels"].items()
+    assert service["ports"][0]["targetPort"] in {port["name"] for port in web["spec"]["containers"][0]["ports"]}
+    backend = by_kind["Ingress", "vramledger"]["spec"]["rules"][0]["http"]["paths"][0]["backend"]["service"]
+    assert (backend["name"], backend["port"]["name"]) == ("vramledger", service["ports"][0]["name"])
+    for _, document in filter(lambda item: item[0][0] == "Deployment", by_kind.items()):
+        pod = document["spec"]["template"]["spec"]
+        assert {source[kind]["name"] for source in pod["containers"][0]["envFrom"] for kind in source} == {"vramledger"}
+        assert pod["terminationGracePeriodSeconds"] > 20  # what the program takes for itself
+
+
+def commands() -> list[str]:
+    """Every call of the program in the files that deploy it."""
+    found = [" ".join(one["command"]) for one in _compose()["services"].values() if "command" in one]
+    documents = [document for path in MANIFESTS for document in yaml.safe_load_all(path.read_text())]
+    pods = [document["spec"]["template"]["spec"] for document in documents if document["kind"] == "Deployment"]
+    found += [" ".join(pod["containers"][0]["command"]) for pod in pods]
+    for unit in (ROOT / "deploy" / "systemd").iterdir():
+        found += re.findall(r"^ExecStart=\S*/(vramledger .*)$", unit.read_text(), re.MULTILINE)
+    return found
+
+
+@pytest.mark.parametrize("command", commands())
+def test_every_command_is_one(command: str) -> None:
+    from analyzer.cli import _parser
+
+    name, *words = command.split()
+    assert name == "vramledger"
+    assert callable(_parser().parse_args(words).run)
+
+
+def test_the_worker_of_compose_is_watched_and_shares_the_database() -> None:
+    services = _compose()["services"]
+    assert services["worker"]["healthcheck"]
+    assert services["worker"]["environment"]["VRAMLEDGER_DATABASE_URL"] == services["vramledger"]["environment"]["VRAMLEDGER_DATABASE_URL"]
+    assert services["proxy"]["profiles"] == ["tls"]
