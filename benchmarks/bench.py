@@ -124,6 +124,11 @@ def scan(table: Table, folder: Path) -> None:
     table.add(
         "CPU of a further MB, against counting newlines", f"{slopes[0]:.2f} against {slopes[1]:.2f} ms: {slopes[0] / slopes[1]:.1f} times"
     )
+    hits = "from analyzer.patterns.load import load\nfrom analyzer.patterns.runner import Runner\nfrom analyzer.readers import anchors\n"
+    hits += "scanner = Runner(load(), anchors(), cache=True)._scanner\nscanner.hits(b' ')"
+    alone = measured(f"for piece in iter(lambda f=open({str(logs[SMALL])!r}, 'rb'): f.read(1 << 20), b''): scanner.hits(piece)", hits, 3)
+    part = alone / SMALL * 1000
+    table.add("Of that: finding the anchors, and the rest for lines that hold one", f"{part:.2f} and {slopes[0] - part:.2f} ms a MB")
     peaks = {size: run((*ANALYZE, log))[1] / 2**20 for size, log in logs.items()}
     shown = ", ".join(f"{peak:.0f} MiB at {size} MB" for size, peak in peaks.items())
     table.add("Peak memory", shown, "flat, under 200 MiB", met=max(peaks.values()) < 200 and peaks[LARGE] < 1.25 * peaks[10])
@@ -176,6 +181,19 @@ def _quoted(text: str) -> str:
     return "'" + text.replace("'", "''").replace("\n", " ") + "'"
 
 
+#: Adds up what the making of data classes takes, in spent[0].
+_TIMED_CLASSES = """
+import dataclasses
+spent = [0.0]
+process = dataclasses._process_class
+def timed(*given):
+    at = time.process_time()
+    made = process(*given)
+    spent[0] += time.process_time() - at
+    return made
+dataclasses._process_class = timed
+"""
+
 # --- starting ------------------------------------------------------------------------------------------------------------------------
 
 
@@ -187,6 +205,12 @@ def start(table: Table, folder: Path) -> None:
     run((*ANALYZE, log))
     ours, empty = in_turn(15, (*ANALYZE, log), (PYTHON, "-c", "pass"))
     table.ratio(f"Command line on a log of {lines} lines, against an empty interpreter", ours * 1000, empty * 1000, 12, "ms", 0)
+    modules = (
+        "analyzer.cli, analyzer.analysis, hyperscan, regex, analyzer.diagnosis.diagnose, analyzer.engines.vllm.engine, analyzer.report.text"
+    )
+    imports = measured(f"import {modules}", times=9)
+    classes = measured(f"import {modules}\nbegan = time.process_time() - spent[0]", _TIMED_CLASSES, times=9)
+    table.add("Of that: loading modules (CPU)", f"{imports * 1000:.0f} ms, {classes * 1000:.0f} ms of them for making the data classes")
     load = "library = load(); Runner(library, anchors(), cache=True)"
     setup = (
         "from analyzer.patterns.load import load\nfrom analyzer.patterns.runner import Runner\n"
