@@ -59,11 +59,14 @@ class Client:
         query = {"wait": "0", "name": path.name, **({"host": self._host} if self._host else {})}
         answer: dict[str, Any] = {}
         said = ""
+        first = next(self._turn)
         key = secrets.token_urlsafe(16)  # the same for every try: one file is one analysis
         for attempt in range(TRIES):
             try:
                 with path.open("rb") as body:
-                    status, headers, answer = self._ask("POST", f"/v1/analyses?{urlencode(query)}", body, path.stat().st_size, key)
+                    status, headers, answer = self._ask(
+                        "POST", f"/v1/analyses?{urlencode(query)}", body, path.stat().st_size, key, first + attempt
+                    )
             except (http.client.HTTPException, ConnectionError, TimeoutError, OSError) as error:
                 if isinstance(error, (FileNotFoundError, PermissionError, IsADirectoryError)):
                     return Sent(path, None, None, "refused", error.strerror or str(error))
@@ -76,14 +79,14 @@ class Client:
                     break
                 given = headers.get("Retry-After", "")
                 wait = float(given) if given.isdecimal() else 0.5 * 2**attempt
-            if attempt + 1 < TRIES:
+            if attempt + 1 < TRIES and (attempt + 1) % len(self._servers) == 0:  # the next server is asked at once
                 time.sleep(min(wait, 60))
         return Sent(path, None, None, "refused", said)
 
     def look(self, sent: Sent) -> None:
         """Bring ``sent`` up to date."""
         try:
-            status, _, answer = self._ask("GET", f"/v1/analyses/{quote(sent.id or '')}", None)
+            status, _, answer = self._ask("GET", f"/v1/analyses/{quote(sent.id or '')}", None, turn=next(self._turn))
         except (http.client.HTTPException, OSError):
             return  # looked at again
         if status == 404:
@@ -94,8 +97,8 @@ class Client:
         elif status == 200 and answer.get("state") == "failed":
             sent.state, sent.said = "failed", answer.get("error", "")
 
-    def _ask(self, method: str, path: str, body: Any, size: int = 0, key: str = "") -> tuple[int, Any, dict[str, Any]]:
-        parts = self._servers[next(self._turn) % len(self._servers)]
+    def _ask(self, method: str, path: str, body: Any, size: int = 0, key: str = "", turn: int = 0) -> tuple[int, Any, dict[str, Any]]:
+        parts = self._servers[turn % len(self._servers)]
         kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
         connection = kind(parts.hostname or "", parts.port, timeout=_TIMEOUT_SECONDS)
         try:
