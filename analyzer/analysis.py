@@ -23,8 +23,8 @@ from analyzer.intake.errors import IntakeError
 from analyzer.intake.limits import DEFAULT, Limits
 from analyzer.intake.lines import clean
 from analyzer.intake.redact import Redactor
-from analyzer.intake.wrappers import stripped
 from analyzer.intake.unpack import unpacker
+from analyzer.intake.wrappers import stripped
 from analyzer.model import InputInfo, Report
 from analyzer.patterns.runner import Runner, runner
 from analyzer.readers import Page, Reading, anchors, read_page

@@ -18,7 +18,7 @@ def folder(name: str) -> Path:
 
 
 def cache_folder() -> Path:
-    """Where parsed forms are kept between runs: ``VRAMLEDGER_CACHE_DIR``, else the user's cache folder. It may not exist or be read-only."""
+    """Where parsed forms are kept between runs: ``VRAMLEDGER_CACHE_DIR``, else the user's cache folder. It may be absent or read-only."""
     base = os.environ.get("VRAMLEDGER_CACHE_DIR")
     if base is not None:
         return Path(base)

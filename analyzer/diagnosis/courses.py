@@ -77,9 +77,7 @@ def courses(view: View, name: str) -> list[Course]:
     for fact in view.documents:
         if fact.name == name and fact.bytes is not None:
             found.setdefault((fact.gpu, fact.pid), []).append(fact)
-    return [
-        Course(name, tuple(facts), tuple(fact.bytes or 0 for fact in facts)) for facts in found.values() if len(facts) >= POINTS
-    ]
+    return [Course(name, tuple(facts), tuple(fact.bytes or 0 for fact in facts)) for facts in found.values() if len(facts) >= POINTS]
 
 
 def tau(values: Sequence[int]) -> float:

@@ -263,7 +263,11 @@ def _documents(case: Case, verdict: Verdict) -> list[Source]:
 
 
 #: Statistics that tell how a service was when it was short of something.
-COURSE_FACTS = {"kv_cache": ("kv_cache.usage", "scheduler.preemptions"), "scheduler": ("kv_cache.usage", "scheduler.waiting"), "request": ()}
+COURSE_FACTS = {
+    "kv_cache": ("kv_cache.usage", "scheduler.preemptions"),
+    "scheduler": ("kv_cache.usage", "scheduler.waiting"),
+    "request": (),
+}
 
 
 def _course(case: Case, verdict: Verdict) -> list[Source]:

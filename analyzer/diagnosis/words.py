@@ -41,7 +41,9 @@ def figures(facts: Iterable[Fact]) -> dict[str, str]:
 def shown(fact: Fact) -> str:
     """A fact's value with its unit: ``3.05 GiB``, ``29000``, ``43 %``."""
     if fact.bytes is not None:
-        return human(fact.bytes) if fact.unit in ("B", "KiB") else f"{fact.value:,g} {fact.unit}" if abs(float(fact.value)) >= 1e4 else f"{fact.value} {fact.unit}"
+        if fact.unit in ("B", "KiB"):
+            return human(fact.bytes)
+        return f"{fact.value:,g} {fact.unit}" if abs(float(fact.value)) >= 1e4 else f"{fact.value} {fact.unit}"
     if isinstance(fact.value, int) and not isinstance(fact.value, bool):
         return str(fact.value)
     return f"{fact.value} {fact.unit}" if fact.unit in ("%", "s", "tokens/s") else str(fact.value)

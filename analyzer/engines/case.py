@@ -8,7 +8,6 @@ from analyzer.facts.observation import Event
 from analyzer.facts.view import View
 from analyzer.model import Fact, Ledger, Source
 
-
 #: Words of a model's name that say that its weights are quantized.
 _QUANTIZED = ("awq", "gptq", "fp8", "fp4", "int4", "int8", "gguf", "bnb", "4bit", "8bit", "mxfp", "quant", "w4a16", "w8a8")
 

@@ -146,7 +146,17 @@ class Record:
             if figure.span is not None and 0 <= first_line < figure.span[0]:
                 here = Place(place.input, place.line, excerpt(hit.text, *figure.span))
             observation = Observation(
-                figure.name, figure.value, figure.unit, here, pattern.id, figure.gpu, figure.pid, figure.rank, line.process, line.time, self.order
+                figure.name,
+                figure.value,
+                figure.unit,
+                here,
+                pattern.id,
+                figure.gpu,
+                figure.pid,
+                figure.rank,
+                line.process,
+                line.time,
+                self.order,
             )
             attempt.observe_of(observation, process)
             seen.append(observation)
@@ -196,8 +206,7 @@ class Record:
         places = [place]
         covered = hit.text.count("\n", hit.span[0], hit.span[1]) if "\n" in hit.text else 0
         following = hit.text.split("\n")
-        for step in range(1, covered + 1):
-            places.append(Place(place.input, line.number + step, excerpt(following[step])))
+        places += [Place(place.input, line.number + step, excerpt(following[step])) for step in range(1, covered + 1)]
         frames = tuple(attempt.frames.get(process_key(line.process) or "", ()))
         attempt.add_event(
             Event(

@@ -131,7 +131,7 @@ class View:
 def view(
     record: Record, attempt: Attempt, names: Sequence[str], redact: Callable[[str], str], scopes: Mapping[str, str], *, last: bool
 ) -> View:
-    """The View of ``attempt``. Documents (dumps, commands, configs) speak for the ``last`` attempt. ``scopes``: who owns a fact, by name."""
+    """The View of ``attempt``. Documents (dumps, commands, configs) speak for the ``last`` attempt. ``scopes``: a fact's owner, by name."""
 
     def source(place: Place) -> Source:
         return Source(names[place.input], place.line, redact(excerpt(place.text)))

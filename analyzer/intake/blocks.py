@@ -90,7 +90,7 @@ class Blocks:
             if not earlier:
                 break
             position = earlier
-        return position if position < cut else cut
+        return min(cut, position)
 
     def _take(self, data: bytes) -> None:
         """Append ``data``, without what exceeds the length of a line. Jumps from line end to line end in long strides."""

@@ -10,7 +10,9 @@ import json
 import re
 from dataclasses import dataclass
 
-_ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b[()][A-Z0-9]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|\^\[\[[0-9;]*m|\\u001b\[[0-9;]*m|\\x1b\[[0-9;]*m")
+_ANSI = re.compile(
+    r"\x1b\[[0-9;?]*[A-Za-z]|\x1b[()][A-Z0-9]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|\^\[\[[0-9;]*m|\\u001b\[[0-9;]*m|\\x1b\[[0-9;]*m"
+)
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
 
 # What platforms put before a line. Each is tried at most once, in this order, as they nest (compose around k8s time stamps …).
@@ -24,14 +26,19 @@ _WRAPPERS = (
         r"|(?P<iso_host>\S+) [^\s:\[]+\[\d+\]: "  # journald -o short-iso
         r"|[\w.-]+(?:/[\w.$-]+)*/[0-9a-f]{12,40} )?"  # a log group's streams: service/container/task
     ),
-    re.compile(r"(?P<time>[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d) (?P<host>\S+) (?P<unit>[^\s:\[]+)(?:\[(?P<unit_pid>\d+)\])?: "),  # journald, syslog
+    re.compile(
+        r"(?P<time>[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d) (?P<host>\S+) (?P<unit>[^\s:\[]+)(?:\[(?P<unit_pid>\d+)\])?: "
+    ),  # journald, syslog
     re.compile(r"(?:>\s?)+"),  # mail and chat quoting
     re.compile(r"\d{1,7}(?:\t|:(?!\d\d?\b))(?=.{4})"),  # cat -n, grep -n
 )
-_RAY = re.compile(r"\((?P<name>RayWorker\w*|\w*EngineCore\w*Actor|raylet|\w+Actor\w*|pid)(?:=| pid=)(?P<pid>\d+)(?:, ip=(?P<ip>[^)\s]+))?\)\s?")
+_RAY = re.compile(
+    r"\((?P<name>RayWorker\w*|\w*EngineCore\w*Actor|raylet|\w+Actor\w*|pid)(?:=| pid=)(?P<pid>\d+)(?:, ip=(?P<ip>[^)\s]+))?\)\s?"
+)
 _TAG = re.compile(r"\((?P<name>[A-Za-z][\w. -]*?)(?: rank=(?P<rank>\d+))? pid=(?P<pid>\d+)\)\s?")
 _RECORD = re.compile(
-    r"(?:(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL):?\s)(?P<time>\d\d-\d\d \d\d:\d\d:\d\d)(?:[.,]\d+)? \[?(?P<file>[^\]:\s]+):(?P<number>\d+)\] ?"
+    r"(?:(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL):?\s)(?P<time>\d\d-\d\d \d\d:\d\d:\d\d)(?:[.,]\d+)? "
+    r"\[?(?P<file>[^\]:\s]+):(?P<number>\d+)\] ?"
 )
 # SGLang: time (without a date in some releases) and the ranks that its parallelism has, e.g. "[2025-03-20 11:20:07 DP1 TP3] ".
 _BRACKET = re.compile(r"\[(?P<time>(?:\d{4}-\d\d-\d\d )?\d\d:\d\d:\d\d)(?:[.,]\d+)?(?P<name>(?: [A-Z][A-Z_]{0,10}\d+)*)\] ?")
@@ -44,7 +51,8 @@ OWN_PREFIX = 64
 
 #: A line that begins a record of its own: it is never the rest of a wrapped one.
 BEGINS = re.compile(
-    r"(?:\x1b\[[0-9;]*m|\^\[\[[0-9;]*m)*(?:\([A-Za-z][\w. -]*(?: rank=\d+)? pid=\d+|(?:DEBUG|INFO|WARNING|ERROR|CRITICAL)[ :]|Traceback \(most|[|+#$%]|\[(?!\d\d:\d\d[<,])|\{|<|\d{4}-\d\d-\d\d)"
+    r"(?:\x1b\[[0-9;]*m|\^\[\[[0-9;]*m)*(?:\([A-Za-z][\w. -]*(?: rank=\d+)? pid=\d+|"
+    r"(?:DEBUG|INFO|WARNING|ERROR|CRITICAL)[ :]|Traceback \(most|[|+#$%]|\[(?!\d\d:\d\d[<,])|\{|<|\d{4}-\d\d-\d\d)"
 )
 
 

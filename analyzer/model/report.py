@@ -49,7 +49,7 @@ class InputInfo:
 
 @dataclass(slots=True)
 class EngineInfo:
-    """Which engine wrote the log. ``version`` only where an input states it; ``version_range`` is what the wordings leave possible (PEP 440)."""
+    """Which engine wrote the log. ``version`` only where an input states it; ``version_range`` is what the wordings leave (PEP 440)."""
 
     name: str | None = None
     version: str | None = None

@@ -45,7 +45,7 @@ REDACTION_KEYS = frozenset(
 _PLACEHOLDER = regex.compile(r"[a-z][a-z0-9_]*")
 
 
-class _Mistake(ValueError):
+class _MistakeError(ValueError):
     """One thing wrong with one entry."""
 
 
@@ -75,10 +75,8 @@ class Checker:
         for place, entry in enumerate(entries, 1):
             label = entry.get("id") or entry.get("name") or f"entry {place}" if isinstance(entry, dict) else f"entry {place}"
             try:
-                if not isinstance(entry, dict):
-                    raise _Mistake(f"a mapping is expected, this is a {type(entry).__name__}")
-                read.get(top, self._pattern)(name, entry)
-            except _Mistake as mistake:
+                read.get(top, self._pattern)(name, _entry(entry))
+            except _MistakeError as mistake:
                 self._problems.append(f"{name}: {label}: {mistake}")
 
     def library(self, version: str) -> Library:
@@ -98,18 +96,18 @@ class Checker:
         _only(entry, PATTERN_KEYS)
         identifier = _text(entry, "id")
         if identifier in self._patterns:
-            raise _Mistake(f"the id is taken by an entry of {self._patterns[identifier].file}")
+            raise _MistakeError(f"the id is taken by an entry of {self._patterns[identifier].file}")
         anchors = _strings(entry, "anchor")
         if not anchors:
-            raise _Mistake("«anchor» is missing: the literal text that every hit holds")
+            raise _MistakeError("«anchor» is missing: the literal text that every hit holds")
         for anchor in anchors:
             if len(anchor) < 4 or "\n" in anchor:
-                raise _Mistake(f"the anchor {anchor!r} must be at least four characters on one line")
+                raise _MistakeError(f"the anchor {anchor!r} must be at least four characters on one line")
         match = entry.get("match")
         groups = _groups(match)
         window = entry.get("window", 0)
         if not isinstance(window, int) or not 0 <= window <= MAX_WINDOW:
-            raise _Mistake(f"«window» is {window!r}: a number of lines from 0 to {MAX_WINDOW}")
+            raise _MistakeError(f"«window» is {window!r}: a number of lines from 0 to {MAX_WINDOW}")
         _one_of(entry, "marks", MARKS)
         _one_of(entry, "severity", SEVERITIES)
         _one_of(entry, "confidence", CONFIDENCES)
@@ -117,7 +115,7 @@ class Checker:
         _one_of(entry, "generation", GENERATIONS)
         start = entry.get("start")
         if start is not None and (isinstance(start, bool) or start not in STARTS):
-            raise _Mistake(f"«start» is {start!r}: a number from {STARTS[0]} to {STARTS[-1]}")
+            raise _MistakeError(f"«start» is {start!r}: a number from {STARTS[0]} to {STARTS[-1]}")
         examples = _examples(entry)
         fields: dict[str, Any] = {key: value for key, value in entry.items() if key not in ("anchor", "examples", "facts", "versions")}
         fields |= {
@@ -133,44 +131,46 @@ class Checker:
                 fields[key] = _strings(entry, key)
         for flag, group in _mapping(entry, "settings").items():
             if group not in groups:
-                raise _Mistake(f"the setting {flag} takes the group {group!r}, which «match» does not have")
+                raise _MistakeError(f"the setting {flag} takes the group {group!r}, which «match» does not have")
         if entry.get("reader") and "body" not in groups:
-            raise _Mistake("«reader» needs a group «body» in «match»")
+            raise _MistakeError("«reader» needs a group «body» in «match»")
         if entry.get("text"):
             _words(entry["text"], "text")
         try:
             self._patterns[identifier] = pattern_from(fields)
         except TypeError as error:
-            raise _Mistake(str(error)) from error
+            raise _MistakeError(str(error)) from error
 
     def _fact_specs(self, facts: Mapping[str, Any], groups: frozenset[str]) -> Iterable[dict[str, Any]]:
         for name, given in facts.items():
             for spec in given if isinstance(given, list) else [given]:
                 if not isinstance(spec, dict):
-                    raise _Mistake(f"the fact {name} needs {{group: …, unit: …}}")
+                    raise _MistakeError(f"the fact {name} needs {{group: …, unit: …}}")
                 fields = {"name": name, **spec}
                 if "value" not in fields:
                     fields.setdefault("group", name.rsplit(".", 1)[-1])
                 fields.setdefault("unit", "")
                 if fields["unit"] not in UNITS:
-                    raise _Mistake(f"the fact {name} has the unit {fields['unit']!r}; known are {', '.join(sorted(UNITS))}")
+                    raise _MistakeError(f"the fact {name} has the unit {fields['unit']!r}; known are {', '.join(sorted(UNITS))}")
                 for key in ("group", "gpu", "pid", "rank", "unit_group"):
                     if fields.get(key) is not None and fields[key] not in groups:
-                        raise _Mistake(f"the fact {name} takes the group {fields[key]!r}, which «match» does not have")
+                        raise _MistakeError(f"the fact {name} takes the group {fields[key]!r}, which «match» does not have")
                 yield fields
 
     def _cause(self, file: str, entry: dict[str, Any]) -> None:
         _only(
             entry,
-            frozenset({"id", "severity", "stages", "echo", "consequences", "signs", "title", "text", "detail", "fixes", "needs", "not_this"}),
+            frozenset(
+                {"id", "severity", "stages", "echo", "consequences", "signs", "title", "text", "detail", "fixes", "needs", "not_this"}
+            ),
         )
         identifier = _text(entry, "id")
         if identifier in self._causes:
-            raise _Mistake(f"the id is taken by an entry of {self._causes[identifier].file}")
+            raise _MistakeError(f"the id is taken by an entry of {self._causes[identifier].file}")
         _one_of(entry, "severity", SEVERITIES)
         for stage in entry.get("stages") or ():
             if stage not in STAGES:
-                raise _Mistake(f"{stage!r} is no stage")
+                raise _MistakeError(f"{stage!r} is no stage")
         self._causes[identifier] = Cause(
             id=identifier,
             severity=_text(entry, "severity"),
@@ -193,15 +193,15 @@ class Checker:
         kind = _text(entry, "kind")
         wanted = {"fix": ("title", "why"), "need": ("text",), "not_this": ("why",)}.get(kind)
         if wanted is None:
-            raise _Mistake(f"«kind» is {kind!r}: fix, need or not_this")
+            raise _MistakeError(f"«kind» is {kind!r}: fix, need or not_this")
         if name in self._advice:
-            raise _Mistake("the name is taken")
+            raise _MistakeError("the name is taken")
         if kind == "not_this" and not entry.get("advice"):
-            raise _Mistake("«advice» is missing: the advice as people quote it")
+            raise _MistakeError("«advice» is missing: the advice as people quote it")
         words: dict[str, dict[str, str]] = {key: _words(entry[key], key) for key in ("title", "why", "cost", "text") if key in entry}
         for key in wanted:
             if key not in words:
-                raise _Mistake(f"«{key}» is missing")
+                raise _MistakeError(f"«{key}» is missing")
         changes = tuple(_change(change) for change in entry.get("changes") or ())
         self._advice[name] = Advice(name, kind, words, entry.get("advice"), changes, _versions(entry), _strings(entry, "engines"))
 
@@ -209,10 +209,10 @@ class Checker:
         _only(entry, REDACTION_KEYS)
         identifier = _text(entry, "id")
         if identifier in self._redactions:
-            raise _Mistake("the id is taken")
+            raise _MistakeError("the id is taken")
         group = entry.get("group")
         if group is not None and group not in _line_expression(_text(entry, "match"), "match"):
-            raise _Mistake(f"«group» is {group!r}, which «match» does not have")
+            raise _MistakeError(f"«group» is {group!r}, which «match» does not have")
         for key in ("match", "each", "until"):
             if key in entry:
                 _line_expression(_text(entry, key), key)
@@ -223,14 +223,14 @@ class Checker:
                 _line_expression(expression, key)
         anchors = _strings(entry, "anchors")
         if any(not anchor.strip("*") or "\n" in anchor for anchor in anchors):
-            raise _Mistake("an anchor is literal text on one line")
+            raise _MistakeError("an anchor is literal text on one line")
         if not anchors and not gates:
-            raise _Mistake("«anchors» or «gate» is missing: without them the rule would be tried on every line")
+            raise _MistakeError("«anchors» or «gate» is missing: without them the rule would be tried on every line")
         if "until" in entry and "each" not in entry:
-            raise _Mistake("«until» needs «each»: what a line of the block holds of it")
+            raise _MistakeError("«until» needs «each»: what a line of the block holds of it")
         examples = tuple(entry.get("examples") or ())
         if not examples or not all(isinstance(example, dict) and set(example) == {"line", "clean"} for example in examples):
-            raise _Mistake("«examples» must be a list of {line: …, clean: …}")
+            raise _MistakeError("«examples» must be a list of {line: …, clean: …}")
         self._redactions[identifier] = RedactionRule(
             id=identifier,
             kind=_text(entry, "kind"),
@@ -290,16 +290,22 @@ class Checker:
 # --- small readers of a mapping ----------------------------------------------------------------------------------------------------
 
 
+def _entry(entry: Any) -> dict[str, Any]:
+    if not isinstance(entry, dict):
+        raise _MistakeError(f"a mapping is expected, this is a {type(entry).__name__}")
+    return entry
+
+
 def _only(entry: Mapping[str, Any], allowed: frozenset[str]) -> None:
     unknown = sorted(set(entry) - allowed)
     if unknown:
-        raise _Mistake(f"unknown key {', '.join(map(repr, unknown))}; known are {', '.join(sorted(allowed))}")
+        raise _MistakeError(f"unknown key {', '.join(map(repr, unknown))}; known are {', '.join(sorted(allowed))}")
 
 
 def _text(entry: Mapping[str, Any], key: str, *, empty: bool = False) -> str:
     value = entry.get(key)
     if not isinstance(value, str) or not (value or empty):
-        raise _Mistake(f"«{key}» is missing" if value is None else f"«{key}» must be text, not {value!r}")
+        raise _MistakeError(f"«{key}» is missing" if value is None else f"«{key}» must be text, not {value!r}")
     return value
 
 
@@ -310,20 +316,20 @@ def _strings(entry: Mapping[str, Any], key: str) -> tuple[str, ...]:
     if isinstance(value, str):
         return (value,)
     if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
-        raise _Mistake(f"«{key}» must be text or a list of texts")
+        raise _MistakeError(f"«{key}» must be text or a list of texts")
     return tuple(value)
 
 
 def _one_of(entry: Mapping[str, Any], key: str, allowed: Iterable[str]) -> None:
     value = entry.get(key)
     if value is not None and (not isinstance(value, str) or value not in allowed):
-        raise _Mistake(f"«{key}» is {value!r}; known are {', '.join(allowed)}")
+        raise _MistakeError(f"«{key}» is {value!r}; known are {', '.join(allowed)}")
 
 
 def _mapping(entry: Mapping[str, Any], key: str) -> Mapping[str, Any]:
     value = entry.get(key) or {}
     if not isinstance(value, dict):
-        raise _Mistake(f"«{key}» must be a mapping, not a {type(value).__name__}")
+        raise _MistakeError(f"«{key}» must be a mapping, not a {type(value).__name__}")
     return value
 
 
@@ -331,11 +337,11 @@ def _groups(match: Any) -> frozenset[str]:
     if match is None:
         return frozenset()
     if not isinstance(match, str):
-        raise _Mistake("«match» must be a regular expression")
+        raise _MistakeError("«match» must be a regular expression")
     try:
         compiled = regex.compile(match)
     except regex.error as error:
-        raise _Mistake(f"«match» is no regular expression: {error}") from error
+        raise _MistakeError(f"«match» is no regular expression: {error}") from error
     return frozenset(compiled.groupindex)
 
 
@@ -344,10 +350,10 @@ def _line_expression(expression: str, key: str) -> frozenset[str]:
     try:
         compiled = re.compile(expression)
     except re.error as error:
-        raise _Mistake(f"«{key}» is no regular expression: {error}") from error
+        raise _MistakeError(f"«{key}» is no regular expression: {error}") from error
     crossing = re.search(r"\\[sWD]", re.sub(r"\\\\", "", re.sub(r"\[\^(?:[^\]\\]|\\.)*\]", _negated, expression)))
     if crossing:
-        raise _Mistake(f"«{key}»: {crossing[0]} matches a line break; name the characters, and exclude \\n from a negated class")
+        raise _MistakeError(f"«{key}»: {crossing[0]} matches a line break; name the characters, and exclude \\n from a negated class")
     return frozenset(compiled.groupindex)
 
 
@@ -358,19 +364,19 @@ def _negated(found: re.Match[str]) -> str:
 
 def _words(value: Any, key: str) -> dict[str, str]:
     if not isinstance(value, dict) or sorted(value) != sorted(LANGUAGES):
-        raise _Mistake(f"«{key}» needs en and zh")
+        raise _MistakeError(f"«{key}» needs en and zh")
     holes = []
     for language in LANGUAGES:
         try:
             parsed = [part for part in string.Formatter().parse(value[language]) if part[1] is not None]
             odd = [name for _, name, spec, conversion in parsed if spec or conversion or not _PLACEHOLDER.fullmatch(name or "")]
             if odd:
-                raise _Mistake(f"«{key}» in {language}: {{{odd[0]}}} is no placeholder; a brace that is meant as such is doubled: {{{{ }}}}")
+                raise _MistakeError(f"«{key}» in {language}: {{{odd[0]}}} is no placeholder; a brace meant as such is doubled: {{{{ }}}}")
             holes.append({name or "" for _, name, _, _ in parsed})
         except (ValueError, TypeError) as error:
-            raise _Mistake(f"«{key}» in {language}: {error}") from error
+            raise _MistakeError(f"«{key}» in {language}: {error}") from error
     if holes[0] != holes[1]:
-        raise _Mistake(f"«{key}»: the placeholders differ between en {sorted(holes[0])} and zh {sorted(holes[1])}")
+        raise _MistakeError(f"«{key}»: the placeholders differ between en {sorted(holes[0])} and zh {sorted(holes[1])}")
     return {language: " ".join(value[language].split()) for language in LANGUAGES}
 
 
@@ -378,7 +384,7 @@ def _change(change: Any) -> dict[str, Any]:
     """A change in the report's shape: a flag, an environment variable, another program's option, or an action in both languages."""
     shapes = ({"flag", "to"}, {"env", "to"}, {"option", "of", "to"}, {"action"})
     if not isinstance(change, dict) or set(change) not in shapes:
-        raise _Mistake(f"a change is {{flag, to}}, {{env, to}}, {{option, of, to}} or {{action: {{en, zh}}}}, not {change!r}")
+        raise _MistakeError(f"a change is {{flag, to}}, {{env, to}}, {{option, of, to}} or {{action: {{en, zh}}}}, not {change!r}")
     return {"action": _words(change["action"], "action")} if "action" in change else dict(change)
 
 
@@ -388,7 +394,7 @@ def _examples(entry: Mapping[str, Any]) -> tuple[dict[str, Any], ...]:
         if isinstance(example, str):
             example = {"line": example}
         if not isinstance(example, dict) or not isinstance(example.get("line"), str):
-            raise _Mistake("an example is a line, or {line: …, facts: …}")
+            raise _MistakeError("an example is a line, or {line: …, facts: …}")
         _only(example, frozenset({"line", "facts"}))
         examples.append(example)
     return tuple(examples)
@@ -403,5 +409,5 @@ def _versions(entry: Mapping[str, Any]) -> str | None:
     try:
         Range.parse(str(versions))
     except ValueError as error:
-        raise _Mistake(str(error)) from error
+        raise _MistakeError(str(error)) from error
     return str(versions)

@@ -62,7 +62,11 @@ def _range(versions: str, _: Translate) -> str:
         return bounds.low if bounds.low == bounds.high else _(N_("{low} to {high}")).format(low=bounds.low, high=high)
     if bounds.low is not None:
         return _(N_("{version} or newer")).format(version=bounds.low)
-    return _(N_("before {version}")).format(version=bounds.high) if not bounds.high_included else _(N_("up to {version}")).format(version=bounds.high)
+    return (
+        _(N_("before {version}")).format(version=bounds.high)
+        if not bounds.high_included
+        else _(N_("up to {version}")).format(version=bounds.high)
+    )
 
 
 def valid_in(fix: Fix, report: Report, _: Translate) -> str:

@@ -121,8 +121,7 @@ CONTAINED = SERVING.replace("pid=4001", "pid=1").replace("pid=4102", "pid=231")
 LOST = "[9.2] NVRM: Xid (PCI:0000:83:00): 79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus.\n"
 XID = "[{clock}] NVRM: Xid (PCI:0000:83:00): {code}, pid={pid}, name={name}, Ch 00000008\n"
 KILL = (
-    "[{clock}] Out of memory: Killed process {pid} ({name}) total-vm:91823344kB, anon-rss:61220044kB, "
-    "file-rss:70212kB, shmem-rss:10240kB\n"
+    "[{clock}] Out of memory: Killed process {pid} ({name}) total-vm:91823344kB, anon-rss:61220044kB, file-rss:70212kB, shmem-rss:10240kB\n"
 )
 STRAY = (
     "(Worker_TP0 pid=4102) ERROR 01-25 20:04:05 [multiproc_executor.py:671] RuntimeError: CUDA error: an illegal "
@@ -193,7 +192,7 @@ def test_a_worker_whose_parent_is_gone(parent: int, container: bool, orphan: boo
 
 DOCKER_PS = (
     "CONTAINER ID   IMAGE  COMMAND   CREATED       STATUS                       PORTS  NAMES\n"
-    "0a1b2c3d4e5f   vllm/vllm-openai:v0.11.2   \"python3\"   2 hours ago   Exited ({code}) 3 minutes ago             vllm\n"
+    '0a1b2c3d4e5f   vllm/vllm-openai:v0.11.2   "python3"   2 hours ago   Exited ({code}) 3 minutes ago             vllm\n'
 )
 
 

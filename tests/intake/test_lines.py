@@ -65,9 +65,7 @@ ERAS = [
     row(f"(RayWorkerWrapper pid=812, ip=10.1.2.3) {OLD}", "RayWorkerWrapper", 812, ip="10.1.2.3"),
     row(f"(RayWorkerVllm pid=812) {OLD}", "RayWorkerVllm", 812),
     row(f"(pid=812) {OLD}", "pid", 812),
-    row(
-        f"(RayWorkerWrapper pid=812, ip=10.1.2.3) (Worker_TP3 pid=812) {RECORD}", "Worker_TP3", 812, ip="10.1.2.3", groups=(("TP", 3),)
-    ),
+    row(f"(RayWorkerWrapper pid=812, ip=10.1.2.3) (Worker_TP3 pid=812) {RECORD}", "Worker_TP3", 812, ip="10.1.2.3", groups=(("TP", 3),)),
     row(f"(DPMoEEngineCoreActor pid=55) (EngineCore_DP1 pid=55) {RECORD}", "EngineCore_DP1", 55, groups=(("DP", 1),)),
     # colours: real, as a viewer spells them, and as JSON does
     row(f"\x1b[1;36m(EngineCore_DP0 pid=318)\x1b[0;0m {RECORD}", "EngineCore_DP0", 318, groups=(("DP", 0),)),

@@ -8,7 +8,7 @@ import pytest
 
 from analyzer.patterns.examples import check
 from analyzer.patterns.load import load
-from analyzer.patterns.model import Pattern  # noqa: TC001 - rows are annotated with it
+from analyzer.patterns.model import Pattern
 from analyzer.patterns.runner import Runner
 
 LIBRARY = load()

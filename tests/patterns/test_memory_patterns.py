@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import string
-from collections.abc import Mapping  # noqa: TC003 - a row's annotation
+from collections.abc import Mapping
 
 import pytest
 import yaml
@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from analyzer.data import folder
 from analyzer.patterns.load import load
-from analyzer.patterns.model import Cause  # noqa: TC001 - rows are annotated with it
+from analyzer.patterns.model import Cause
 from analyzer.patterns.runner import Runner
 
 LIBRARY = load()
@@ -129,9 +129,18 @@ MEMORY_CAUSES = [cause for cause in LIBRARY.causes.values() if cause.id.split(".
 FACTS = yaml.safe_load((folder("patterns") / "facts.yaml").read_bytes())
 FACT_PLACEHOLDERS = frozenset(fact["name"].replace(".", "_") for fact in FACTS) | frozenset(
     # derived: analyzer/engines/vllm/fixes/figures.py and explain.py
-    "stage_length concurrency_typical idle_use idle_use_at_least headroom hundredth hundredth_tokens utilization_high".split()
-    # analyzer/engines/layout.py
-    + ["memory_layout"]
+    [
+        "stage_length",
+        "concurrency_typical",
+        "idle_use",
+        "idle_use_at_least",
+        "headroom",
+        "hundredth",
+        "hundredth_tokens",
+        "utilization_high",
+        # analyzer/engines/layout.py
+        "memory_layout",
+    ]
 )
 
 

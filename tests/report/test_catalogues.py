@@ -21,7 +21,22 @@ FOLDER = ROOT / "analyzer" / "locale" / "zh" / "LC_MESSAGES"
 def messages(tmp_path_factory: pytest.TempPathFactory) -> set[str]:
     """Every message that the code marks."""
     target = tmp_path_factory.mktemp("catalogue") / "messages.pot"
-    command = [sys.executable, "-m", "babel.messages.frontend", "-q", "extract", "-F", "babel.cfg", "-k", "N_", "-k", "_", "-o", str(target), "analyzer"]
+    command = [
+        sys.executable,
+        "-m",
+        "babel.messages.frontend",
+        "-q",
+        "extract",
+        "-F",
+        "babel.cfg",
+        "-k",
+        "N_",
+        "-k",
+        "_",
+        "-o",
+        str(target),
+        "analyzer",
+    ]
     subprocess.run(command, cwd=ROOT, check=True, timeout=60)
     with target.open("rb") as file:
         return {message.id for message in read_po(file) if message.id}

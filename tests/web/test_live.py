@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pty
 import re
@@ -215,10 +216,8 @@ def _in_a_terminal(script: str, interrupt_at: str | None, seconds: float = 30) -
                 interrupt_at = None
     finally:
         os.close(terminal)
-        try:
+        with contextlib.suppress(ProcessLookupError):
             os.kill(child, signal.SIGHUP)
-        except ProcessLookupError:
-            pass
         os.waitpid(child, 0)
     return re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", shown.decode("utf-8", "replace"))
 

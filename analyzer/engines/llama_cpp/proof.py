@@ -95,5 +95,3 @@ def shortened(view: View) -> list[Source]:
     length, trained = view.number("model.max_len"), view.number("model.derived_max_len")
     fact = view.fact("model.max_len")
     return [fact.source] if fact is not None and length and trained and float(length) < float(trained) else []
-
-

@@ -1,7 +1,5 @@
 """Texts made to be slow or to break a reader: twice the text takes about twice the time, and nothing is raised."""
 
-# ruff: noqa: E501 - sample lines are kept whole
-
 from __future__ import annotations
 
 import itertools

@@ -1,7 +1,5 @@
 """Single shapes that the sample dumps do not hold: one text each, and what it says."""
 
-# ruff: noqa: E501 - sample lines are kept whole
-
 from __future__ import annotations
 
 import textwrap

@@ -314,7 +314,9 @@ def kv_cache_memory_bytes(plan: Plan) -> Computed | None:
     if size is None or size <= 0 or (plan.needed is not None and size < plan.needed):
         return None
     predicted = plan.with_pool(size, "set by hand")
-    return Computed((FlagChange(flag, plan.pinned, size),), {"flag": flag, "to": str(size), "size": human(size)}, predicted, verified=verified)
+    return Computed(
+        (FlagChange(flag, plan.pinned, size),), {"flag": flag, "to": str(size), "size": human(size)}, predicted, verified=verified
+    )
 
 
 def _smaller_pin(plan: Plan, pinned: int) -> int | None:
