@@ -109,6 +109,8 @@ def _parser() -> _Parser:
 
     schema = commands.add_parser("schema", help="print the JSON Schema of a report")
     schema.set_defaults(run=_schema)
+    engines = commands.add_parser("engines", help="print what is read of each engine, and what is computed, as Markdown")
+    engines.set_defaults(run=_engines)
     return parser
 
 
@@ -279,6 +281,14 @@ def _lint(options: argparse.Namespace) -> int:
     else:
         sys.stdout.write(as_text(issues, version, len(found), corrected, options.lang, _columns(sys.stdout)))
     return 1 if any(issue.fatal for issue in issues) else 0
+
+
+def _engines(options: argparse.Namespace) -> int:
+    from analyzer.patterns.load import load
+    from analyzer.report.engines_page import engines_page
+
+    print(engines_page(load()))
+    return 0
 
 
 def _schema(options: argparse.Namespace) -> int:

@@ -6,7 +6,7 @@ from ``generic``). ``engine(name)`` finds it by that name; the rest of the produ
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
@@ -26,6 +26,9 @@ GENERIC = "analyzer.engines.generic"
 
 class Engine(Protocol):
     """What diagnosis asks of an engine."""
+
+    #: The fixes whose numbers the engine computes, each with its arithmetic.
+    SOLVERS: Mapping[str, Callable[[Case], Computed | None]]
 
     def ledgers(self, case: Case) -> list[Ledger]:
         """The ledgers of the attempt's GPUs at its end."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from analyzer.engines import device
 from analyzer.engines.case import Case
@@ -26,6 +26,10 @@ def ledgers(case: Case) -> list[Ledger]:
         if lines:
             found.append(lines.ledger(case.view.attempt.index, gpu if gpu is not None else rank, rank, case.moment))
     return found
+
+
+#: No arithmetic is known for an engine without a folder.
+SOLVERS: dict[str, Callable[[Case], Computed | None]] = {}
 
 
 def compute(fix: str, case: Case) -> Computed | None:

@@ -17,6 +17,7 @@ from analyzer.model import Change, Source, Text
 from analyzer.model.versions import Range
 
 __all__ = [
+    "SOLVERS",
     "compute",
     "default_utilization",
     "extra_figures",
@@ -40,9 +41,12 @@ FLAGS = dict.fromkeys(
 )  # fmt: skip
 
 
+SOLVERS = fixes.SOLVERS
+
+
 def compute(fix: str, case: Case) -> Computed | None:
     """The numbers of one named fix."""
-    solver = fixes.SOLVERS.get(fix)
+    solver = SOLVERS.get(fix)
     return solver(case) if solver is not None else None
 
 

@@ -1,4 +1,4 @@
-"""llama.cpp's ledger, from the buffers it prints by device (engines.md, section 2); Ollama's too, whose runner prints them.
+"""llama.cpp's ledger, from the buffers it prints by device (reference/engines.md, section 2); Ollama's too, whose runner prints them.
 
 ``total = weights + kv_cache + state_cache + compute_buffers + other_processes + free + unaccounted``. Only what was allocated is summed:
 tables of the automatic fit are projections, sums over all devices (KV self size) belong to no GPU, a file mapping is no memory of its own.

@@ -1,12 +1,12 @@
 """LMDeploy, as diagnosis sees it (see analyzer/engines/__init__.py).
 
 ``cache_max_entry_count`` below 1 is a ratio: of total memory, 0.5 unless set, in 0.2.0 and 0.2.1; of the memory that is free after the
-weights, 0.8 unless set, from 0.2.2 on (engines.md, section 7).
+weights, 0.8 unless set, from 0.2.2 on (reference/engines.md, section 7).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from analyzer.engines import device, settings
 from analyzer.engines.case import Case
@@ -23,6 +23,7 @@ from analyzer.model.units import MIB, human, number
 from analyzer.model.versions import Range
 
 __all__ = [
+    "SOLVERS",
     "compute",
     "default_utilization",
     "extra_figures",
@@ -80,9 +81,8 @@ def _affected(view: View) -> bool:
 
 def compute(fix: str, case: Case) -> Computed | None:
     """The numbers of one named fix."""
-    if fix == "smaller_context_other_engines":
-        return smaller_context(case)
-    return stop_process(case) if fix == "stop_process" else None
+    solver = SOLVERS.get(fix)
+    return solver(case) if solver is not None else None
 
 
 def valid(changes: tuple[Change, ...], view: View) -> bool:
@@ -113,3 +113,6 @@ def notes(case: Case) -> Sequence[tuple[str, list[Source]]]:
 def extra_figures(case: Case) -> Mapping[str, str | Text]:
     """How the memory is laid out."""
     return memory_layout(case)
+
+
+SOLVERS: dict[str, Callable[[Case], Computed | None]] = {"smaller_context_other_engines": smaller_context, "stop_process": stop_process}

@@ -1,10 +1,12 @@
 """nano-vllm, as diagnosis sees it (see analyzer/engines/__init__.py).
 
 ``blocks = (total × f − used − peak + current) / block bytes``; ``used`` is all memory in use on the card, other processes included
-(engines.md, section 8). None of it is printed, so the ledger is PyTorch's sentence or nothing.
+(reference/engines.md, section 8). None of it is printed, so the ledger is PyTorch's sentence or nothing.
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 from analyzer.engines.case import Case
 from analyzer.engines.computed import Computed
@@ -13,6 +15,7 @@ from analyzer.engines.neighbours import stop_process
 from analyzer.facts.view import View
 
 __all__ = [
+    "SOLVERS",
     "compute",
     "default_utilization",
     "extra_figures",
@@ -28,10 +31,15 @@ __all__ = [
 
 
 def compute(fix: str, case: Case) -> Computed | None:
-    """Only somebody else's process: the identity's terms are not printed."""
-    return stop_process(case) if fix == "stop_process" else None
+    """The numbers of one named fix."""
+    solver = SOLVERS.get(fix)
+    return solver(case) if solver is not None else None
 
 
 def default_utilization(view: View) -> float | None:
     """0.9 in its Config."""
     return 0.9
+
+
+#: Only somebody else's process: the identity's terms are not printed.
+SOLVERS: dict[str, Callable[[Case], Computed | None]] = {"stop_process": stop_process}

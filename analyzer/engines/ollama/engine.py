@@ -17,6 +17,7 @@ from analyzer.model import Change, Confidence, FlagChange, Source, Text
 from analyzer.model.versions import Range
 
 __all__ = [
+    "SOLVERS",
     "compute",
     "default_utilization",
     "extra_figures",
@@ -47,9 +48,12 @@ def refine(case: Case) -> Refinement | None:
     return proof.refine(case)
 
 
+SOLVERS = fixes.SOLVERS
+
+
 def compute(fix: str, case: Case) -> Computed | None:
     """The numbers of one named fix."""
-    solver = fixes.SOLVERS.get(fix)
+    solver = SOLVERS.get(fix)
     return solver(case) if solver is not None else None
 
 

@@ -17,6 +17,7 @@ from analyzer.model import Change, Confidence, Fix, Source, Text, Window
 from analyzer.model.versions import Range
 
 __all__ = [
+    "SOLVERS",
     "compute",
     "default_utilization",
     "extra_figures",
@@ -75,9 +76,12 @@ def _pages(case: Case) -> Refinement | None:
     return Refinement(stage="serving", evidence=lines)
 
 
+SOLVERS = fixes.SOLVERS
+
+
 def compute(fix: str, case: Case) -> Computed | None:
     """The numbers of one named fix."""
-    solver = fixes.SOLVERS.get(fix)
+    solver = SOLVERS.get(fix)
     return solver(case) if solver is not None else None
 
 

@@ -1,4 +1,4 @@
-"""SGLang's fixes, by its identity (engines.md, section 1): with F free before loading, A after it and f = mem_fraction_static,
+"""SGLang's fixes, by its identity (reference/engines.md, section 1): with F free before loading, A after it and f = mem_fraction_static,
 
 ``pool = A − F × (1 − f)`` and ``F × (1 − f)`` is the slack for activations, graphs and workspaces. Too small a pool wants a larger f, too
 little slack a smaller one; both at once have no value that works.

@@ -1,4 +1,4 @@
-"""SGLang's ledger, from the free memory it prints at every stage (engines.md, section 1).
+"""SGLang's ledger, from the free memory it prints at every stage (reference/engines.md, section 1).
 
 ``device.free_at_start = weights + draft_weights + kv_cache + state_cache + cuda_graphs + free + unaccounted``; the card's size is not
 printed.

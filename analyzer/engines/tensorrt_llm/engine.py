@@ -1,12 +1,12 @@
 """TensorRT-LLM, as diagnosis sees it (see analyzer/engines/__init__.py).
 
-``pool = free after the engine × free_gpu_memory_fraction`` (0.9 unless set), ``tokens = blocks × tokens per block`` (engines.md,
+``pool = free after the engine × free_gpu_memory_fraction`` (0.9 unless set), ``tokens = blocks × tokens per block`` (reference/engines.md,
 section 6).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from analyzer.engines import device, settings
 from analyzer.engines.case import Case
@@ -22,6 +22,7 @@ from analyzer.model import Change, Confidence, FlagChange, Ledger, Source, Text
 from analyzer.model.versions import Range
 
 __all__ = [
+    "SOLVERS",
     "compute",
     "default_utilization",
     "extra_figures",
@@ -72,9 +73,8 @@ def refine(case: Case) -> Refinement | None:
 
 def compute(fix: str, case: Case) -> Computed | None:
     """The numbers of one named fix."""
-    if fix == "smaller_context_other_engines":
-        return smaller_context(case)
-    return stop_process(case) if fix == "stop_process" else None
+    solver = SOLVERS.get(fix)
+    return solver(case) if solver is not None else None
 
 
 def valid(changes: tuple[Change, ...], view: View) -> bool:
@@ -105,3 +105,6 @@ def notes(case: Case) -> Sequence[tuple[str, list[Source]]]:
 def extra_figures(case: Case) -> Mapping[str, str | Text]:
     """How the memory is laid out."""
     return memory_layout(case)
+
+
+SOLVERS: dict[str, Callable[[Case], Computed | None]] = {"smaller_context_other_engines": smaller_context, "stop_process": stop_process}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from analyzer.engines import settings
 from analyzer.engines.case import Case
@@ -16,6 +16,7 @@ from analyzer.model import Change, FlagChange, Source, Text
 from analyzer.model.versions import Range
 
 __all__ = [
+    "SOLVERS",
     "compute",
     "default_utilization",
     "extra_figures",
@@ -44,11 +45,8 @@ HEADROOM = 0.9
 
 def compute(fix: str, case: Case) -> Computed | None:
     """The numbers of one named fix."""
-    if fix == "tgi_fewer_prefill_tokens":
-        return fewer_prefill_tokens(case)
-    if fix == "tgi_headroom":
-        return headroom(case)
-    return stop_process(case) if fix == "stop_process" else None
+    solver = SOLVERS.get(fix)
+    return solver(case) if solver is not None else None
 
 
 def fewer_prefill_tokens(case: Case) -> Computed | None:
@@ -114,3 +112,10 @@ def notes(case: Case) -> Sequence[tuple[str, list[Source]]]:
 def extra_figures(case: Case) -> Mapping[str, str | Text]:
     """How the memory is laid out."""
     return memory_layout(case)
+
+
+SOLVERS: dict[str, Callable[[Case], Computed | None]] = {
+    "tgi_fewer_prefill_tokens": fewer_prefill_tokens,
+    "tgi_headroom": headroom,
+    "stop_process": stop_process,
+}

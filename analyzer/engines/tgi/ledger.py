@@ -1,6 +1,7 @@
 """TGI's ledger: the pool by the model's shape (its log prints tokens only), and the card where an out-of-memory sentence shows it.
 
-``KV bytes = tokens × layers × 2 × kv heads of a shard × head size × bytes`` (engines.md, section 4). Weights and peak are never printed.
+``KV bytes = tokens × layers × 2 × kv heads of a shard × head size × bytes`` (reference/engines.md, section 4).
+Weights and peak are never printed.
 """
 
 from __future__ import annotations

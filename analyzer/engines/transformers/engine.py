@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from analyzer.engines.case import Case
 from analyzer.engines.computed import Computed
 from analyzer.engines.generic import default_utilization, extra_figures, ledgers, notes, possible_versions, rewrite, valid, versions, window
@@ -9,6 +11,7 @@ from analyzer.engines.neighbours import stop_process
 from analyzer.engines.refinement import Refinement
 
 __all__ = [
+    "SOLVERS",
     "compute",
     "default_utilization",
     "extra_figures",
@@ -37,5 +40,10 @@ def refine(case: Case) -> Refinement | None:
 
 
 def compute(fix: str, case: Case) -> Computed | None:
-    """Only somebody else's process: a script has no settings of its own."""
-    return stop_process(case) if fix == "stop_process" else None
+    """The numbers of one named fix."""
+    solver = SOLVERS.get(fix)
+    return solver(case) if solver is not None else None
+
+
+#: Only somebody else's process: a script has no settings of its own.
+SOLVERS: dict[str, Callable[[Case], Computed | None]] = {"stop_process": stop_process}

@@ -17,6 +17,7 @@ from analyzer.model import Fix, Source, Text, Window
 from analyzer.model.versions import Range
 
 __all__ = [
+    "SOLVERS",
     "compute",
     "default_utilization",
     "extra_figures",
@@ -31,9 +32,12 @@ __all__ = [
 ]
 
 
+SOLVERS = fixes.SOLVERS
+
+
 def compute(fix: str, case: Case) -> Computed | None:
     """The numbers of one named fix."""
-    solver = fixes.SOLVERS.get(fix)
+    solver = SOLVERS.get(fix)
     return solver(case) if solver is not None else None
 
 
