@@ -23,7 +23,6 @@ BESIDE = "the line stands beside the failure and no pattern reads it"
 
 #: Case -> (kinds of checks that miss, why).
 KNOWN_MISSES: dict[str, tuple[set[str], str]] = {
-    "0.8.5.post2-preemption": ({"evidence"}, "the statistics line at the preemption is kept as a course, not as proof"),
     "chat-template-missing-base-model": ({"evidence"}, "an answered request is counted, not shown"),
     "vllm-v1-graph-estimate-too-low-nvfp4-kv-098": ({"evidence"}, "a remark of the user's is not read"),
     "llamacpp-fit-aborted-ngl-set-by-user": ({"sourced"}, "a figure below zero, printed without its sign, is told as what it means"),

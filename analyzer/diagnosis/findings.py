@@ -271,12 +271,14 @@ COURSE_FACTS = {
 
 
 def _course(case: Case, verdict: Verdict) -> list[Source]:
-    """The statistics lines with the highest and the last readings, for causes that show in them; refused requests for theirs."""
+    """For causes that show in statistics: the line after the failure, the highest and the last; refused requests for theirs."""
     view = case.view
     family = (verdict.cause or "").split(".")[0]
     if verdict.stage != "serving" or family not in (*COURSE_FACTS, "tokenizer"):
         return []
     found = [view.source(place) for place in view.attempt.refusals[:2]] if family in ("request", "tokenizer") else []
+    if verdict.event is not None and verdict.event.statistics is not None and family in COURSE_FACTS:
+        found.append(view.source(verdict.event.statistics))
     for name in COURSE_FACTS.get(family, ()):
         facts = [fact for fact in view.all(name) if isinstance(fact.value, (int, float))]
         if facts:

@@ -98,6 +98,7 @@ class Event:
     figures: tuple[Observation, ...] = ()
     groups: dict[str, str] = field(default_factory=dict)
     count: int = 1
+    statistics: Place | None = None  # the first statistics line after it, where no other event came between: how the server did then
 
     @property
     def cause(self) -> str | None:

@@ -168,6 +168,8 @@ class Record:
                 series.add(line.time or "", figure.value)
         if pattern.series:
             attempt.last_statistics = place
+            if attempt.events and attempt.events[-1].statistics is None:
+                attempt.events[-1].statistics = place
         own = own_process(seen, line.process)
         if own is not None:
             attempt.observe(own)
