@@ -6,6 +6,7 @@ import contextlib
 import os
 import pty
 import re
+import select
 import signal
 import socket
 import subprocess
@@ -196,14 +197,19 @@ def test_ctrl_c_ends_the_engine_and_the_report_still_comes(one: Running, tmp_pat
 
 
 def _in_a_terminal(script: str, interrupt_at: str | None, seconds: float = 30) -> str:
-    """What a terminal shows in which ``script`` runs; Ctrl-C is typed once it has shown ``interrupt_at``."""
+    """What a terminal shows in which ``script`` runs; Ctrl-C is typed once it has shown ``interrupt_at``, and again if nothing follows."""
     child, terminal = pty.fork()
     if not child:
         os.execvp("bash", ["bash", "-c", script])
     shown = b""
+    typed = False
     end = time.monotonic() + seconds
     try:
         while time.monotonic() < end:
+            if not select.select([terminal], [], [], 3)[0]:
+                if interrupt_at and interrupt_at.encode() in shown:
+                    os.write(terminal, b"\x03")
+                continue
             try:
                 piece = os.read(terminal, 65536)
             except OSError:  # the last one has closed the terminal
@@ -211,9 +217,9 @@ def _in_a_terminal(script: str, interrupt_at: str | None, seconds: float = 30) -
             if not piece:
                 break
             shown += piece
-            if interrupt_at and interrupt_at.encode() in shown:
+            if interrupt_at and not typed and interrupt_at.encode() in shown:
                 os.write(terminal, b"\x03")
-                interrupt_at = None
+                typed = True
     finally:
         os.close(terminal)
         with contextlib.suppress(ProcessLookupError):
