@@ -6,10 +6,11 @@ import re
 from importlib import import_module
 from inspect import getdoc
 
-from analyzer.engines import GENERIC, engine
+from analyzer.engines import engine
+from analyzer.engines.base import Engine
 from analyzer.patterns.model import Library, Pattern
 
-#: Functions of an engine that say what is computed, where they are its own and not those that hold for all.
+#: Methods of an engine that say what is computed, where they are its own and not those that hold for all.
 COMPUTED = {
     "ledgers": "a memory ledger of its own accounting",
     "refine": "a finer verdict where several lines prove one",
@@ -42,11 +43,11 @@ def engines_page(library: Library) -> str:
 
 
 def _section(library: Library, name: str, patterns: list[Pattern]) -> str:
-    module = import_module(engine(name).compute.__module__)
+    own = type(engine(name))
     parts = [f"\n## {name}"]
-    if module.__name__ != GENERIC:
-        package = import_module(module.__name__.rpartition(".")[0])
-        parts += [getdoc(package) or "", *(getdoc(module) or "").split("\n\n", 1)[1:]]
+    if own is not Engine:
+        package = import_module(own.__module__.rpartition(".")[0])
+        parts += [getdoc(package) or "", *(getdoc(import_module(own.__module__)) or "").split("\n\n", 1)[1:]]
     ranges = sorted({pattern.versions for pattern in patterns if pattern.versions}, key=_in_order)
     tied = ", ".join(f"`{versions}`" for versions in ranges)
     parts.append(f"**Versions.** Wordings tied to versions: {tied}." if tied else "**Versions.** No wording is tied to a version.")
@@ -55,8 +56,7 @@ def _section(library: Library, name: str, patterns: list[Pattern]) -> str:
     causes = ", ".join(f"`{cause}`" for cause in _causes(patterns))
     if causes:
         parts.append(f"**Told by its own lines.** {causes}.")
-    own = [words for function, words in COMPUTED.items() if getattr(module, function).__module__ != GENERIC]
-    rows = [f"- {words}" for words in own]
+    rows = [f"- {words}" for method, words in COMPUTED.items() if getattr(own, method) is not getattr(Engine, method)]
     rows += [f"- the fix `{fix}`: {_title(library, fix)}" for fix in _fixes(library, name)]
     parts.append("\n".join(["**Computed.**", "", *rows]))
     return "\n\n".join(parts)
@@ -71,7 +71,7 @@ def _causes(patterns: list[Pattern]) -> list[str]:
 
 
 def _fixes(library: Library, name: str) -> list[str]:
-    return [fix for fix in engine(name).SOLVERS if name in (library.advice[fix].engines or (name,))]
+    return [fix for fix in engine(name).solvers if name in (library.advice[fix].engines or (name,))]
 
 
 def _title(library: Library, fix: str) -> str:

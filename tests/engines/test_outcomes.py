@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from analyzer.engines import engine
+from analyzer.engines.base import Server
 from tests.engines.logs import FOLDER, of
 
 #: File -> (engine, state, stage, cause).
@@ -76,12 +78,10 @@ def test_a_healthy_start_says_where_the_memory_is(name: str) -> None:
 
 @pytest.mark.parametrize("name", [name for name in ROWS if name.startswith(("sgl", "tgi"))])
 def test_fixes_name_flags_of_the_engine_itself(name: str) -> None:
-    from importlib import import_module
-
-    engine = of(name)["engine"]["name"]
-    table = import_module(f"analyzer.engines.{engine}.engine").FLAGS
+    known = engine(of(name)["engine"]["name"])
+    assert isinstance(known, Server)
     flags = [change["flag"] for fix in of(name)["findings"][0]["fixes"] for change in fix["changes"] if "flag" in change]
-    assert set(flags) <= table.keys()
+    assert set(flags) <= known.flags.keys()
 
 
 def test_two_engines_in_one_paste_are_told_apart() -> None:

@@ -29,4 +29,4 @@ def test_every_engine_with_patterns_has_a_section_and_a_row(name: str) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_every_computed_fix_has_words(name: str) -> None:
-    assert all(LIBRARY.advice[fix].kind == "fix" for fix in engine(name).SOLVERS)
+    assert all(LIBRARY.advice[fix].kind == "fix" for fix in engine(name).solvers)

@@ -6,40 +6,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-from analyzer.engines.case import Case
-from analyzer.engines.computed import Computed
-from analyzer.engines.generic import extra_figures, ledgers, notes, possible_versions, refine, rewrite, valid, versions, window
+from analyzer.engines.base import Engine
 from analyzer.engines.neighbours import stop_process
 from analyzer.facts.view import View
 
-__all__ = [
-    "SOLVERS",
-    "compute",
-    "default_utilization",
-    "extra_figures",
-    "ledgers",
-    "notes",
-    "possible_versions",
-    "refine",
-    "rewrite",
-    "valid",
-    "versions",
-    "window",
-]
+SOLVERS = {"stop_process": stop_process}
 
 
-def compute(fix: str, case: Case) -> Computed | None:
-    """The numbers of one named fix."""
-    solver = SOLVERS.get(fix)
-    return solver(case) if solver is not None else None
+class NanoVLLM(Engine):
+    """Only somebody else's process can be computed: the identity's terms are not printed."""
+
+    solvers = SOLVERS
+
+    def default_utilization(self, view: View) -> float | None:
+        """0.9 in its Config."""
+        return 0.9
 
 
-def default_utilization(view: View) -> float | None:
-    """0.9 in its Config."""
-    return 0.9
-
-
-#: Only somebody else's process: the identity's terms are not printed.
-SOLVERS: dict[str, Callable[[Case], Computed | None]] = {"stop_process": stop_process}
+ENGINE = NanoVLLM()
