@@ -6,6 +6,8 @@ The killed process need not be the one that took too much (gpu-errors.md, sectio
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+from dataclasses import replace
 from heapq import nlargest
 
 from analyzer.model.units import GIB, KIB
@@ -15,10 +17,13 @@ ANCHORS = ("total_vm", "MEM(GB)")
 
 #: Processes of one table that are kept: the largest.
 HOLDERS = 8
-#: The kernel counts pages; of 4 KiB but on some ARM servers.
-PAGE = 4 * KIB
+#: The kernel counts pages: of 4 KiB, but of 16 or 64 KiB on some ARM servers, where the line about the victim tells.
+PAGES_KIB = (4, 16, 64)
+#: How far below the table that line stands: a line or two for the cgroup come first.
+VICTIM_WITHIN = 16
 _HEADER = re.compile(r"\[\s*pid\s*\]\s+(?P<columns>uid\s+tgid\s+total_vm\s+rss\b[\w \t]*?\bname)\s*$")
 _ROW = re.compile(r"\[\s*(?P<pid>\d+)\]\s+(?P<cells>\d+\s+\d+\s+\d+\s+\d+\s+.*\S)\s*$")
+_VICTIM = re.compile(r"Killed process (?P<pid>\d+) .{0,200}?\btotal-vm:(?P<size>\d+)kB")
 _RAY_HEADER = re.compile(r"(?:^|\s)PID\s+MEM\(GB\)\s+COMMAND\s*$")
 _RAY_ROW = re.compile(r"(?:^|\s)(?P<pid>\d+)\s+(?P<size>\d+\.\d+)\s+(?P<command>\S.*)$")
 
@@ -42,20 +47,34 @@ def _kernel(page: Page, index: int, line: str) -> Reading | None:
     if header is None:
         return None
     columns = header["columns"].split()
-    rss = columns.index("rss")
+    rss, virtual = columns.index("rss"), columns.index("total_vm")
     reading = Reading("oom-tasks", index, index)
-    holders: list[MemoryHolder] = []
+    holders: list[MemoryHolder] = []  # their bytes are pages until the size of one is known
+    virtual_pages: dict[str, int] = {}
     for place in range(index + 1, len(page.lines)):
         row = _ROW.search(page.lines[place])
         cells = row["cells"].split(None, len(columns) - 1) if row is not None else []
-        if row is None or len(cells) < len(columns) or not cells[rss].isdigit():
+        if row is None or len(cells) < len(columns) or not (cells[rss].isdigit() and cells[virtual].isdigit()):
             break
         reading.last = place
-        holders.append(MemoryHolder(int(row["pid"]), page.redact(cells[-1][:64]), int(cells[rss]) * PAGE, page.source(place)))
+        holders.append(MemoryHolder(int(row["pid"]), page.redact(cells[-1][:64]), int(cells[rss]), page.source(place)))
+        virtual_pages[row["pid"]] = int(cells[virtual])
         if len(holders) > 4 * HOLDERS:
             holders = nlargest(HOLDERS, holders, key=lambda holder: holder.bytes)
-    reading.holders = nlargest(HOLDERS, holders, key=lambda holder: holder.bytes)
+    size = _page_bytes(page, reading.last, virtual_pages)
+    largest = nlargest(HOLDERS, holders, key=lambda holder: holder.bytes)
+    reading.holders = [replace(holder, bytes=holder.bytes * size) for holder in largest]
     return reading if reading.holders else None
+
+
+def _page_bytes(page: Page, last: int, virtual_pages: Mapping[str, int]) -> int:
+    """Bytes of one page: what the victim's line says in kB of virtual memory, the table says in pages (Linux, mm/oom_kill.c)."""
+    for line in page.lines[last + 1 : last + 1 + VICTIM_WITHIN]:
+        victim = _VICTIM.search(line)
+        if victim is not None:
+            pages = virtual_pages.get(victim["pid"], 0)
+            return next((kib for kib in PAGES_KIB if pages and pages * kib == int(victim["size"])), PAGES_KIB[0]) * KIB
+    return PAGES_KIB[0] * KIB
 
 
 def _ray(page: Page, index: int, line: str) -> Reading | None:

@@ -7,7 +7,7 @@ import io
 import pytest
 
 from analyzer import analyze
-from analyzer.model.units import GIB
+from analyzer.model.units import GIB, KIB
 from analyzer.readers.base import Page
 from analyzer.readers.host.oom_tasks import HOLDERS, read
 
@@ -40,6 +40,12 @@ PID\tMEM(GB)\tCOMMAND
 
 def page(text: str) -> Page:
     return Page("dmesg.txt", text.splitlines())
+
+
+@pytest.mark.parametrize(("kib", "victim_kib"), [(4, 3600000), (16, 14400000), (64, 57600000), (4, 3600001)])
+def test_the_size_of_a_page_is_told_by_the_victim_s_line_and_4_kib_where_it_tells_none(kib: int, victim_kib: int) -> None:
+    (reading,) = read(page(KERNEL_5.replace("total-vm:3600000kB", f"total-vm:{victim_kib}kB")))
+    assert reading.holders[0].bytes == 134217728 * kib * KIB
 
 
 @pytest.mark.parametrize(
