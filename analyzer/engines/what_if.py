@@ -12,7 +12,7 @@ from importlib import import_module
 from typing import Any
 
 from analyzer.model import Ledger, Report, Text, Value
-from analyzer.model.contract import ledger_line_json
+from analyzer.model.as_json import ledger_line_json
 
 #: Engine name -> module with ``what_if(Start, settings)``.
 MODULES = {"vllm": "analyzer.engines.vllm.what_if"}

@@ -130,6 +130,6 @@ class Report:
 
     def to_json(self, language: str = "en", *, indent: int | None = None) -> str:
         """The report as JSON text (report-contract.md), the same bytes for the same inputs."""
-        from analyzer.model.contract import dumps
+        from analyzer.model.as_json import dumps
 
         return dumps(self, language, indent)

@@ -6,7 +6,7 @@ import json
 import math
 from typing import TYPE_CHECKING, Any
 
-from analyzer.model.contract import report_json
+from analyzer.model.as_json import report_json
 
 if TYPE_CHECKING:
     from analyzer.model import Report
