@@ -24,6 +24,7 @@ BESIDE = "the line stands beside the failure and no pattern reads it"
 #: Case -> (kinds of checks that miss, why).
 KNOWN_MISSES: dict[str, tuple[set[str], str]] = {
     "chat-template-missing-base-model": ({"evidence"}, "an answered request is counted, not shown"),
+    "vllm-v0-mllama-profiling-oom-256-images": ({"evidence"}, "a shape that somebody's own print shows: no engine prints it"),
     "vllm-v1-graph-estimate-too-low-nvfp4-kv-098": ({"evidence"}, "a remark of the user's is not read"),
     "llamacpp-fit-aborted-ngl-set-by-user": ({"sourced"}, "a figure below zero, printed without its sign, is told as what it means"),
     "ollama-deepseek-layer-estimate-too-small": ({"evidence"}, BESIDE),
