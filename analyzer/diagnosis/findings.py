@@ -62,6 +62,7 @@ def root_finding(case: Case, verdict: Verdict, library: Library) -> Finding:
             pattern=pattern.id if pattern is not None else None,
             stage=verdict.stage,
         )
+    cause = cause.of(view.engine)
     own = pattern is not None and pattern.cause == cause.id
     fixes = pattern.fixes if own and pattern is not None and pattern.fixes is not None else cause.fixes
     needs = pattern.needs if own and pattern is not None and pattern.needs is not None else cause.needs
@@ -95,7 +96,7 @@ def other_findings(case: Case, verdict: Verdict, library: Library) -> list[Findi
         cause_id = order.refined(event, library.causes)
         if cause_id is None or cause_id in found or f"{verdict.cause}.".startswith(f"{cause_id}."):
             continue  # the root itself, or a rank that names it more coarsely
-        cause = library.causes[cause_id]
+        cause = library.causes[cause_id].of(view.engine)
         stopping = view.attempt.shutdown_order is not None and event.order > view.attempt.shutdown_order
         if cause.echo and stopping and verdict.state in (State.HEALTHY, State.DEGRADED):
             continue  # what a server says of its own parts while it is being stopped explains nothing

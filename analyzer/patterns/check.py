@@ -161,7 +161,21 @@ class Checker:
         _only(
             entry,
             frozenset(
-                {"id", "severity", "stages", "echo", "consequences", "signs", "title", "text", "detail", "fixes", "needs", "not_this"}
+                {
+                    "id",
+                    "severity",
+                    "stages",
+                    "echo",
+                    "consequences",
+                    "signs",
+                    "title",
+                    "text",
+                    "engines",
+                    "detail",
+                    "fixes",
+                    "needs",
+                    "not_this",
+                }
             ),
         )
         identifier = _text(entry, "id")
@@ -184,8 +198,13 @@ class Checker:
             fixes=_strings(entry, "fixes"),
             needs=_strings(entry, "needs"),
             not_this=_strings(entry, "not_this"),
+            engines={engine: self._engine_words(_entry(said)) for engine, said in _mapping(entry, "engines").items()},
             file=file,
         )
+
+    def _engine_words(self, entry: dict[str, Any]) -> dict[str, dict[str, str]]:
+        _only(entry, frozenset({"title", "text"}))
+        return {key: _words(entry[key], key) for key in entry}
 
     def _advise(self, file: str, entry: dict[str, Any]) -> None:
         _only(entry, frozenset({"name", "kind", "title", "why", "cost", "text", "advice", "changes", "versions", "engines"}))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, overload
 
 #: Most lines after the hit that a pattern may look at.
@@ -88,7 +88,13 @@ class Cause:
     fixes: tuple[str, ...] = ()
     needs: tuple[str, ...] = ()
     not_this: tuple[str, ...] = ()
+    engines: dict[str, dict[str, dict[str, str]]] = field(default_factory=dict)  # engine -> title, text: what is true of that one instead
     file: str = ""
+
+    def of(self, engine: str | None) -> Cause:
+        """The cause in the words that are true of ``engine``."""
+        words = self.engines.get(engine or "")
+        return replace(self, title=words.get("title", self.title), text=words.get("text", self.text)) if words else self
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from analyzer.engines import engine
 from analyzer.engines.base import Server
+from analyzer.patterns.load import load
 from tests.engines.logs import FOLDER, of
 
 #: File -> (engine, state, stage, cause).
@@ -88,3 +91,14 @@ def test_two_engines_in_one_paste_are_told_apart() -> None:
     report = of("two-engines.log")
     assert [segment["engine"] for segment in report["inputs"][0]["segments"]] == ["sglang", "vllm"]
     assert [attempt["state"] for attempt in report["attempts"]] == ["failed", "healthy"]
+
+
+@pytest.mark.parametrize("name", [name for name, row in ROWS.items() if row[0] != "vllm"])
+def test_no_explanation_speaks_of_vllm_s_own_settings(name: str) -> None:
+    said = [text for finding in of(name)["findings"] for text in (finding["title"], finding["explanation"])]
+    assert not [text for text in said if re.search(r"vLLM|max_num_seqs|--gpu-memory-utilization|--max-model-len", text)]
+
+
+@pytest.mark.parametrize(("engine_name", "word"), [("tgi", "prefill"), ("sglang", "budget"), (None, "budget")])
+def test_a_cause_is_told_in_words_that_are_true_of_the_engine(engine_name: str | None, word: str) -> None:
+    assert word in load().causes["cuda_oom.warmup"].of(engine_name).text["en"]
