@@ -24,6 +24,7 @@ from analyzer.slack.unmangle import PIECE_CHARS, own_text
 from analyzer.slack.work import ADDED, ASKED, DROPPED, WATCHED, Task, Work
 from analyzer.store import slack
 from analyzer.store.slack import Place
+from analyzer.web.logs import log_mistake
 
 if TYPE_CHECKING:
     from analyzer.settings import Settings
@@ -193,8 +194,8 @@ class Bot:
                 function(*arguments)
             except SlackApiError as error:
                 logger.warning("Slack does not do what was asked: %s", reason(error))
-            except Exception:
-                logger.exception("an answer to Slack failed")
+            except Exception as error:  # noqa: BLE001 - it is told, and the thread lives on
+                log_mistake("an answer to Slack failed", error)
             finally:
                 with self._idle:
                     self._pending -= 1

@@ -16,6 +16,7 @@ from analyzer.slack.app import Bot
 from analyzer.slack.client import reason, web_client
 from analyzer.store.database import Database, DatabaseError
 from analyzer.store.upgrade import upgrade
+from analyzer.web import errors
 
 if TYPE_CHECKING:
     from types import FrameType
@@ -50,6 +51,7 @@ def run(settings: Settings | None = None) -> int:
     try:
         settings = settings or load()
         _check(settings)
+        errors.start(settings)
         upgrade(settings.database)
         database = Database(settings.database)
         bot = Bot(settings, database)

@@ -24,6 +24,7 @@ from analyzer.store import repository, slack
 from analyzer.store.repository import StaleError
 from analyzer.store.secrets import new_id, new_token, token_hash
 from analyzer.store.values import NewAnalysis
+from analyzer.web.logs import log_mistake
 from analyzer.web.problems import Problem
 
 if TYPE_CHECKING:
@@ -103,9 +104,9 @@ class Work:
             raise
         except Problem as error:
             self._fail(task, str(error))
-        except Exception as error:
-            # A mistake of ours in reading one input: it is logged in full, nothing is stored, and whoever asked is told.
-            logger.exception("a thread could not be analysed")
+        except Exception as error:  # noqa: BLE001 - it is told, to the one who asked too
+            # A mistake of ours in reading one input: where it happened is logged, nothing is stored, and whoever asked is told.
+            log_mistake("a thread could not be analysed", error)
             self._fail(task, words.OUR_MISTAKE.get(task.language).format(kind=type(error).__name__))
 
     def _placeholder(self, task: Task) -> Thread:

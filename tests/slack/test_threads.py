@@ -16,6 +16,7 @@ from analyzer.slack.unmangle import SPLIT_CHARS
 from analyzer.store import repository
 from analyzer.store import slack as store
 from analyzer.store.slack import Place
+from analyzer.web import errors
 from tests.slack.blockkit import problems
 from tests.slack.conftest import CAUSE, LOG, OOM, SMI, Harness, harness
 from tests.slack.standin import BOT, CHANNEL, DIRECT, TEAM, USER, Body, mention, posted, press
@@ -309,14 +310,21 @@ def test_what_is_stored_and_shown_is_redacted(slack: Harness) -> None:
         assert private not in str(slack.standin.replies())
 
 
-def test_a_mistake_of_ours_is_said_and_nothing_is_stored(slack: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_mistake_of_ours_is_said_and_nothing_is_stored(
+    slack: Harness, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    mistakes: list[BaseException] = []
+    monkeypatch.setattr(errors, "tell", mistakes.append)
+
     def broken(*given: Any, **more: Any) -> Any:
-        raise RuntimeError("a bug")
+        raise RuntimeError("a bug, with words of the input")
 
     monkeypatch.setattr(work, "read", broken)
     _asked(slack)
     assert "our mistake" in only(slack)["text"]
     assert repository.count(slack.database) == 0
+    assert [type(mistake) for mistake in mistakes] == [RuntimeError]  # what Sentry is told of, where that is set
+    assert "words of the input" not in caplog.text
 
 
 def test_two_additions_at_once_both_count(standin: Standin, database_url: str) -> None:
