@@ -14,6 +14,8 @@ RUN pip install --require-hashes -r requirements/run.lock
 COPY analyzer analyzer
 COPY migrations migrations
 COPY patterns patterns
+# pip compiles what it installs; what is copied is compiled here, since the process may not write beside it.
+RUN python -m compileall -q analyzer
 RUN printf '#!/usr/local/bin/python\nimport sys\n\nfrom analyzer.cli import main\n\nsys.exit(main())\n' > /usr/local/bin/vramledger \
     && chmod 755 /usr/local/bin/vramledger \
     && useradd --system --uid 10001 --home-dir /data --shell /usr/sbin/nologin vramledger \
