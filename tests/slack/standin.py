@@ -308,8 +308,8 @@ class Socket:
             return self._acks.pop(name)
 
     def _talk(self, connection: ServerConnection) -> None:
-        self.opened += 1
         self._current = connection
+        self.opened += 1
         hello = {"type": "hello", "num_connections": 1, "debug_info": {"host": "standin"}, "connection_info": {"app_id": "A1"}}
         connection.send(json.dumps(hello))
         threading.Thread(target=self._hear, args=(connection,), daemon=True).start()
@@ -320,6 +320,9 @@ class Socket:
                 if connection.state.name != "OPEN":
                     return
                 continue
+            if self._current is not connection:  # opened again while this one waited: the client is closing it
+                self._out.put(envelope)
+                return
             connection.send(json.dumps(envelope))
 
     def _hear(self, connection: ServerConnection) -> None:
