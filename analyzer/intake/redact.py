@@ -3,7 +3,7 @@
 Everything that is stored or shown comes through here. The rules are data (:class:`analyzer.patterns.model.RedactionRule`); this
 module only knows how to run them fast:
 
-* One look over the text with literals and cheap gates finds the few lines that may hold something, and the rules worth trying there.
+* One scan of the text for the rules' anchors and gates finds the few lines that may hold something, and the rules worth trying there.
   Expressions are compiled when they are first needed, as most runs need a handful of them.
 * A line is matched as it stands, all rules beside each other; overlapping finds become one; then each find is replaced by a numbered
   stand-in. The same secret is the same stand-in as long as the Redactor lives, so two addresses that differ still differ.
@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 _ROUNDS = 8
 #: Texts of up to so many characters, and so many of them, are remembered as they were cleaned.
 _KNOWN_TEXT, _KNOWN_TEXTS = 1 << 14, 1 << 10
-#: From so many places on, lines are cleaned together.
-_MANY = 8
 #: A block (a private key) is given up after so many lines, or so many in a row that are none of its.
 _BLOCK_LINES, _STRANGERS = 512, 3
 
@@ -42,6 +40,7 @@ _ESCAPE = re.compile(r"\\(?:(?<!:\\)(?<!:\\\\)[nrt]|(?:u001b|x1b|033)\[[0-9;]{0,
 _BROUGHT = 100_000
 
 _Span = tuple[int, int, int]  # begin, end, place of the rule
+_Marked = tuple[int, int, list[int]]  # begin and end of a line, in bytes; places of the rules worth trying there
 
 
 class Redactor:
@@ -55,8 +54,7 @@ class Redactor:
         index = index_of(rules)
         self._rules = index.rules
         self._stand_in = index.stand_in
-        self._word_starts, self._words = index.word_starts, index.words
-        self._anywhere, self._gates = index.anywhere, index.gates
+        self._lines = index.lines
         self._known: dict[str, str] = {}  # texts that were cleaned: their stand-ins stay what they are
         self._numbers: dict[tuple[str, str], int] = {}
         self._last: dict[str, int] = {}
@@ -130,119 +128,88 @@ class Redactor:
 
     def _clean(self, text: str, block: _Block) -> str:
         masked = _masked(text)
-        marks = self._marks(masked)
-        if not marks and block.rule is None:
+        data = _encoded(masked)
+        marked = list(self._lines(data))
+        if not marked and block.rule is None:
             return text
-        if block.rule is None and len(marks) > _MANY and "-----" not in text:
-            cleaned = self._at_once(text, marks)
+        if masked is not text:
+            data = _encoded(text)
+        if block.rule is None and len(marked) > 1 and "-----" not in text:
+            cleaned = self._at_once(data, marked)
             if cleaned is not None:
                 return cleaned
-        pieces = []
-        done = 0  # text up to here is in pieces
-        place = 0
-        while True:
-            if block.rule is not None and done < len(text):
-                begin = done  # within a block every line counts
-            elif place < len(marks):
-                begin = text.rfind("\n", done, marks[place][0]) + 1 or done
-            else:
-                break
-            end = text.find("\n", begin)
-            end = len(text) if end < 0 else end
-            candidates: set[int] = set()
-            while place < len(marks) and marks[place][0] <= end:
-                candidates.update(marks[place][1])
-                place += 1
-            pieces.append(text[done:begin])
-            line = text[begin:end]
+        pieces: list[bytes] = []
+        done = 0  # data up to here is in pieces
+        for begin, end, candidates in self._within(data, marked, block):
+            line = _decoded(data[begin:end])
             if block.rule is not None:
                 line = block.line(line)
-                candidates = {which for _, places in self._marks(_masked(line)) for which in places}
+                candidates = self._candidates(line)
             elif candidates and "-----" in line:
                 block.open(line, [self._rules[which] for which in candidates])
-            pieces.append(self._line(line, candidates))
-            if end < len(text):
-                pieces.append("\n")
-            done = end + 1
-        pieces.append(text[done:])
-        return "".join(pieces)
+            pieces += [data[done:begin], _encoded(self._line(line, candidates))]
+            done = end
+        return _decoded(b"".join([*pieces, data[done:]]))
 
-    def _at_once(self, text: str, marks: Sequence[tuple[int, Sequence[int]]]) -> str | None:
+    @staticmethod
+    def _within(data: bytes, marked: Iterable[_Marked], block: _Block) -> Iterator[_Marked]:
+        """The lines of ``marked``, and, as long as ``block`` is open, every other one."""
+        done = 0
+        for begin, end, candidates in marked:
+            while block.rule is not None and done < begin:
+                stop = data.index(b"\n", done)
+                yield done, stop, []
+                done = stop + 1
+            yield begin, end, candidates
+            done = end + 1
+        while block.rule is not None and done < len(data):
+            stop = data.find(b"\n", done)
+            stop = len(data) if stop < 0 else stop
+            yield done, stop, []
+            done = stop + 1
+
+    def _at_once(self, data: bytes, marked: Iterable[_Marked]) -> str | None:
         """One round over every line, and one look at all that it changed: mostly nothing is left to do. None, and no trace, where it is."""
         before = self._numbers.copy(), self._last.copy(), {kind: seen.copy() for kind, seen in self._brought.items()}
-        pieces: list[str] = []
-        changed: list[str] = []
-        done = place = 0
-        while place < len(marks):
-            begin = text.rfind("\n", done, marks[place][0]) + 1 or done
-            end = text.find("\n", begin)
-            end = len(text) if end < 0 else end
-            candidates: set[int] = set()
-            while place < len(marks) and marks[place][0] <= end:
-                candidates.update(marks[place][1])
-                place += 1
-            line = text[begin:end]
+        pieces: list[bytes] = []
+        changed: list[bytes] = []
+        done = 0
+        for begin, end, candidates in marked:
+            line = _decoded(data[begin:end])
             if "<" in line:
                 self.prime(line)
-            spans = self._spans(_masked(line), sorted(candidates))
+            spans = self._spans(_masked(line), candidates)
             if spans:
-                line = self._replaced(line, spans)
-                changed.append(line)
-                pieces += [text[done:begin], line]
+                changed.append(_encoded(self._replaced(line, spans)))
+                pieces += [data[done:begin], changed[-1]]
                 done = end
-        pieces.append(text[done:])
-        if self._unsettled(changed):
+        if not changed:
+            return _decoded(data)
+        if self._finds(_decoded(b"\n".join(changed))):
             self._numbers, self._last, self._brought = before[0], before[1], defaultdict(set, before[2])
             return None
-        return "".join(pieces)
+        return _decoded(b"".join([*pieces, data[done:]]))
 
-    def _unsettled(self, lines: Sequence[str]) -> bool:
-        """Whether something is to be replaced in ``lines``, which have been cleaned once."""
-        joined = "\n".join(lines)
-        found: dict[int, set[int]] = defaultdict(set)
-        begin, number = 0, 0
-        for at, places in self._marks(_masked(joined)):
-            while at > begin + len(lines[number]):
-                begin += len(lines[number]) + 1
-                number += 1
-            found[number].update(places)
-        return any(places and self._spans(_masked(lines[number]), sorted(places)) for number, places in found.items())
+    def _finds(self, text: str) -> bool:
+        """Whether something is to be replaced in ``text``."""
+        data = _encoded(_masked(text))
+        return any(self._spans(_decoded(data[begin:end]), candidates) for begin, end, candidates in self._lines(data))
 
-    def _marks(self, masked: str) -> list[tuple[int, Sequence[int]]]:
-        """(position, rules worth trying on its line), by position."""
-        low = _lowered(masked)
-        marks: list[tuple[int, Sequence[int]]] = []
-        if self._words is not None:
-            # The line break before it makes the text's beginning the beginning of a word, and positions one greater.
-            marks = [(found.start(), self._word_starts[found[1]]) for found in self._words.finditer("\n" + low)]
-        for literal, places in self._anywhere:
-            at = low.find(literal)
-            while at >= 0:
-                marks.append((at, places))
-                at = low.find(literal, at + len(literal))
-        for beginning, gates in self._gates:
-            if beginning in low:
-                for gate, places in gates:
-                    for found in gate.finditer(low):
-                        marks.append((found.start(), places))
-        if "<" in low:
-            marks += [(found.start(), ()) for found in self._stand_in.finditer(low)]
-        if len(marks) > 1:
-            marks.sort(key=_position)
-        return marks
+    def _candidates(self, line: str) -> list[int]:
+        """The places of the rules worth trying on one line."""
+        return [place for _, _, places in self._lines(_encoded(_masked(line))) for place in places]
 
     # --- one line ----------------------------------------------------------------------------------------------------------------
 
-    def _line(self, line: str, candidates: Iterable[int]) -> str:
+    def _line(self, line: str, candidates: Sequence[int]) -> str:
         if "<" in line:
             self.prime(line)
         for _ in range(_ROUNDS):
-            masked = _masked(line)
-            spans = self._spans(masked, sorted(candidates))
+            spans = self._spans(_masked(line), candidates)
             if not spans:
                 break
             line = self._replaced(line, spans)
-            candidates = {which for _, places in self._marks(_masked(line)) for which in places}
+            candidates = self._candidates(line)
         return line
 
     def _replaced(self, line: str, spans: Sequence[_Span]) -> str:
@@ -359,11 +326,9 @@ def _blank(found: re.Match[str]) -> str:
     return " " * len(found[0])
 
 
-def _lowered(text: str) -> str:
-    """Lower case of the same length: the one letter that becomes two stays."""
-    low = text.lower()
-    return low if len(low) == len(text) else text.replace("İ", "i").lower()
+def _encoded(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass")  # half a pair, which JSON may hold, is kept
 
 
-def _position(mark: tuple[int, Sequence[int]]) -> int:
-    return mark[0]
+def _decoded(data: bytes) -> str:
+    return data.decode("utf-8", "surrogatepass")

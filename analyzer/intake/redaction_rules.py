@@ -1,4 +1,4 @@
-"""The rules of patterns/redactions.yaml made ready to be run: each one's expressions, and where in a text it is worth trying which."""
+"""The rules of patterns/redactions.yaml made ready to be run: each one's expressions, and on which lines it is worth trying which."""
 
 from __future__ import annotations
 
@@ -7,50 +7,53 @@ from collections import defaultdict
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from analyzer.patterns.scan import ANY_CASE, BY_LINE, Scanner
+
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from analyzer.patterns.model import RedactionRule
 
-_LETTER_OR_DIGIT = re.compile(r"[a-z0-9]")
+# ASCII: a Chinese letter beside an address or a name does not make it part of a word.
+_FLAGS = re.MULTILINE | re.ASCII
+_LETTER_OR_DIGIT = re.compile(r"[a-z0-9]", re.IGNORECASE)
 
 
 class Index:
     """What depends on the rules only: where to look, and for which of them. Expressions of rules are compiled when first tried."""
 
-    def __init__(self, rules: Sequence[RedactionRule]) -> None:
+    def __init__(self, rules: Sequence[RedactionRule], *, cache: bool) -> None:
+        """``cache``: keep what is compiled between runs."""
         self.rules = [Rule(rule, place) for place, rule in enumerate(rules)]
         numbered = sorted({rule.kind for rule in rules if not rule.drop}) or [""]
         dropped = sorted({rule.kind for rule in rules if rule.drop}) or [""]
         self.stand_in = re.compile(
             rf"<(?P<kind>{'|'.join(map(re.escape, numbered))})-(?P<number>\d{{1,9}})>"
-            rf"|<(?:{'|'.join(map(re.escape, dropped))}) dropped, \d{{1,12}} characters>"
+            rf"|<(?:{'|'.join(map(re.escape, dropped))}) dropped, \d{{1,12}} characters>",
+            re.ASCII,
         )
-        word_starts: dict[str, list[int]] = defaultdict(list)
-        anywhere: dict[str, list[int]] = defaultdict(list)
-        gates: dict[str, list[int]] = defaultdict(list)
+        signs: dict[tuple[str, int], list[int]] = defaultdict(list)  # (expression, flags) -> places of the rules that it is a sign of
+        for kind in numbered:
+            signs[f"<{kind}-[0-9]", BY_LINE] = []  # a line whose stand-ins are to be known
         for place, rule in enumerate(rules):
-            for anchor in map(str.lower, rule.anchors):
-                if anchor[0] == "*" and len(anchor) > 1:
-                    anywhere[anchor[1:]].append(place)
-                elif _LETTER_OR_DIGIT.match(anchor):
-                    word_starts[anchor].append(place)
-                else:
-                    anywhere[anchor].append(place)
+            for anchor in rule.anchors:
+                signs[_expression(anchor), BY_LINE | ANY_CASE].append(place)
             for gate in rule.gates:
-                gates[gate].append(place)
-        # The longest literal is found first; where it stands, the ones it begins with stand too.
-        self.word_starts = {
-            word: [place for other, places in word_starts.items() if word.startswith(other) for place in places] for word in word_starts
-        }
-        words = _either(word_starts)
-        self.words = re.compile(rf"[^a-z0-9](?=({words}))") if words else None
-        self.anywhere = list(anywhere.items())
-        # Looking for the literal that an expression begins with costs a quarter of trying the expression.
-        by_beginning: dict[str, list[tuple[re.Pattern[str], list[int]]]] = defaultdict(list)
-        for gate, places in gates.items():
-            by_beginning[_beginning(gate)].append((re.compile(gate, re.MULTILINE), places))
-        self.gates = list(by_beginning.items())
+                signs[gate, BY_LINE | (ANY_CASE if rule.ignore_case else 0)].append(place)
+        self._scanner = Scanner([expression for expression, _ in signs], flags=[flags for _, flags in signs], cache=cache)
+        self._places = list(signs.values())
+
+    def lines(self, data: bytes) -> Iterator[tuple[int, int, list[int]]]:
+        """(start, end, places of the rules worth trying) of every line of ``data`` that may hold something, in order."""
+        for start, end, signs in self._scanner.lines(data, len(data), {}):
+            yield start, end, sorted({place for sign in signs for place in self._places[sign]})
+
+
+def _expression(anchor: str) -> str:
+    """An anchor as an expression: a literal at the beginning of a word, or anywhere behind a "*"."""
+    if anchor[0] == "*" and len(anchor) > 1:
+        return re.escape(anchor[1:])
+    return f"(?:^|[^A-Za-z0-9]){re.escape(anchor)}" if _LETTER_OR_DIGIT.match(anchor) else re.escape(anchor)
 
 
 _INDICES: list[tuple[Sequence[RedactionRule], Index]] = []
@@ -61,8 +64,9 @@ def index_of(rules: Sequence[RedactionRule]) -> Index:
     for known, made in _INDICES:
         if known is rules:
             return made
-    made = Index(rules)
-    if isinstance(rules, tuple):  # a list may change
+    of_a_library = isinstance(rules, tuple)  # a list may change
+    made = Index(rules, cache=of_a_library)
+    if of_a_library:
         _INDICES[:] = [*_INDICES[-3:], (rules, made)]
     return made
 
@@ -80,19 +84,19 @@ class Rule:
 
     @cached_property
     def _match(self) -> re.Pattern[str]:
-        return re.compile(self.rule.match, re.MULTILINE | (re.IGNORECASE if self.rule.ignore_case else 0))
+        return re.compile(self.rule.match, _FLAGS | (re.IGNORECASE if self.rule.ignore_case else 0))
 
     @cached_property
     def _keep(self) -> re.Pattern[str] | None:
-        return re.compile("|".join(f"(?:{keep})" for keep in self.rule.keep)) if self.rule.keep else None
+        return re.compile("|".join(f"(?:{keep})" for keep in self.rule.keep), re.ASCII) if self.rule.keep else None
 
     @cached_property
     def each(self) -> re.Pattern[str] | None:
-        return re.compile(self.rule.each) if self.rule.each else None
+        return re.compile(self.rule.each, re.ASCII) if self.rule.each else None
 
     @cached_property
     def until(self) -> re.Pattern[str] | None:
-        return re.compile(self.rule.until) if self.rule.until else None
+        return re.compile(self.rule.until, re.ASCII) if self.rule.until else None
 
     @cached_property
     def _groups(self) -> tuple[int, ...]:
@@ -101,35 +105,10 @@ class Rule:
             return (0,)
         return tuple(index for name, index in self._match.groupindex.items() if name.rstrip("0123456789") == group)
 
-    @cached_property
-    def _telling(self) -> re.Pattern[str] | None:
-        """Those alternatives of the expression that hold the group, where others only look alike and are passed over; else None."""
-        group = self.rule.group
-        if group is None:
-            return None
-        parts = _alternatives(self.rule.match)
-        telling = [part for part in parts if f"(?P<{group}" in part]
-        if not telling or len(telling) == len(parts):
-            return None
-        return re.compile(f"(?:{'|'.join(telling)})", re.MULTILINE | (re.IGNORECASE if self.rule.ignore_case else 0))
-
-    def _matches(self, text: str) -> Iterator[re.Match[str]]:
-        """All matches up to the last one with a group. The alternatives without one are slow to try: only before one that has it."""
-        telling = self._telling
-        if telling is None:
-            yield from self._match.finditer(text)
-            return
-        position = 0
-        while telling.search(text, position):
-            match = self._match.search(text, position)
-            assert match is not None  # at the place just found at the latest
-            yield match
-            position = match.end() if match.end() > position else position + 1
-
     def find(self, text: str) -> Iterator[tuple[int, int]]:
         """The places of what is to be replaced; where no group has a part in a match, it only looks alike."""
         keep = self._keep
-        for match in self._matches(text):
+        for match in self._match.finditer(text):
             for group in self._groups:
                 begin, end = match.span(group)
                 if begin < 0:
@@ -141,47 +120,3 @@ class Rule:
                 for span in inner:
                     if keep is None or not keep.fullmatch(text, *span):
                         yield span
-
-
-def _either(words: Iterable[str]) -> str:
-    """An expression for any of ``words``, the longest first, by first letter: most places are left after one comparison a letter."""
-    ends: dict[str, list[str]] = defaultdict(list)
-    for word in words:
-        ends[word[0]].append(re.escape(word[1:]))
-    return "|".join(f"{re.escape(first)}(?:{'|'.join(sorted(rest, key=len, reverse=True))})" for first, rest in ends.items())
-
-
-def _alternatives(expression: str) -> list[str]:
-    """The alternatives of ``(?:a|b|…)``, where that is all of the expression; else it alone."""
-    if not (expression.startswith("(?:") and expression.endswith(")")):
-        return [expression]
-    parts, depth, begin, place, in_class = [], 0, 3, 3, False
-    while place < len(expression) - 1:
-        sign = expression[place]
-        if sign == "\\":
-            place += 1
-        elif in_class:
-            in_class = sign != "]"
-        elif sign == "[":
-            in_class = True
-            place += expression[place + 1 : place + 2] == "^"
-            place += expression[place + 1 : place + 2] == "]"
-        elif sign == "(":
-            depth += 1
-        elif sign == ")":
-            depth -= 1
-            if depth < 0:  # the first group ends before the expression does
-                return [expression]
-        elif sign == "|" and not depth:
-            parts.append(expression[begin:place])
-            begin = place + 1
-        place += 1
-    return [*parts, expression[begin:-1]]
-
-
-def _beginning(expression: str) -> str:
-    """The literal that every match of ``expression`` begins with; often there is none."""
-    if "|" in re.sub(r"\([^()]*(?:\([^()]*\)[^()]*)*\)|\[[^\]]*\]", "", expression):
-        return ""
-    literal = re.match(r"(?:[a-z:_-]|\\\.)*(?![?*+{])", expression)
-    return literal[0].replace("\\", "") if literal else ""

@@ -15,6 +15,7 @@ from analyzer.model.report import STAGES
 from analyzer.model.units import BYTES_PER
 from analyzer.patterns.load import LibraryError, pattern_from
 from analyzer.patterns.model import MAX_WINDOW, Advice, Cause, Library, Pattern, RedactionRule
+from analyzer.patterns.scan import BY_LINE, Scanner
 
 UNITS = frozenset({*BYTES_PER, "", "s", "tokens", "blocks", "%", "fraction", "tokens/s", "x", "as printed"})
 MARKS = ("ready", "shutdown", "traceback", "suspect", "died", "request", "refused", "sign")
@@ -237,9 +238,13 @@ class Checker:
                 _line_expression(_text(entry, key), key)
         gates = _strings(entry, "gate")
         keep = _strings(entry, "keep")
-        for key, expressions in (("gate", gates), ("keep", keep)):
-            for expression in expressions:
-                _line_expression(expression, key)
+        for expression in keep:
+            _line_expression(expression, "keep")
+        for gate in gates:
+            try:
+                Scanner([gate], flags=[BY_LINE])
+            except ValueError as error:
+                raise _MistakeError(f"«gate» is no expression of hyperscan: {error}") from error
         anchors = _strings(entry, "anchors")
         if any(not anchor.strip("*") or "\n" in anchor for anchor in anchors):
             raise _MistakeError("an anchor is literal text on one line")
@@ -367,7 +372,7 @@ def _groups(match: Any) -> frozenset[str]:
 def _line_expression(expression: str, key: str) -> frozenset[str]:
     """The groups of an expression of ``re`` that cannot match a line break: lines are redacted one by one."""
     try:
-        compiled = re.compile(expression)
+        compiled = re.compile(expression, re.ASCII)
     except re.error as error:
         raise _MistakeError(f"«{key}» is no regular expression: {error}") from error
     crossing = re.search(r"\\[sWD]", re.sub(r"\\\\", "", re.sub(r"\[\^(?:[^\]\\]|\\.)*\]", _negated, expression)))

@@ -123,7 +123,7 @@ class RedactionRule:
     match: str
     #: Literals, one of which every hit's line holds, in any case: at the beginning of a word, or anywhere behind a "*".
     anchors: tuple[str, ...] = ()
-    gates: tuple[str, ...] = ()  # cheap expressions, on the text in lower case, one of which finds something in every hit's line
+    gates: tuple[str, ...] = ()  # expressions of hyperscan, in the case of ``match``, one of which finds something in every hit's line
     group: str | None = None  # what is replaced, value2, value3 … beside value; none of them: a look-alike. Without it, the whole match
     each: str | None = None  # within the group, the pieces that are replaced one by one
     until: str | None = None  # the match opens a block that runs over lines up to this; ``each`` finds the block's part of a line

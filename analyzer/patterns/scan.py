@@ -1,4 +1,4 @@
-"""The multi-pattern scan: one pass of hyperscan over a block of bytes finds the lines that hold an anchor."""
+"""The multi-pattern scan: one pass of hyperscan over a block of bytes finds the lines that hold what is looked for."""
 
 from __future__ import annotations
 
@@ -10,14 +10,21 @@ import hyperscan
 
 from analyzer.data import cache_folder, write_cache
 
+#: Flags of an expression: ``^`` and ``$`` are the ends of a line; letters in either case.
+BY_LINE, ANY_CASE = hyperscan.HS_FLAG_MULTILINE, hyperscan.HS_FLAG_CASELESS
+
 
 class Scanner:
-    """Finds literals. Thread safe: a scratch is never shared by two scans at once."""
+    """Finds literals, or expressions. Thread safe: a scratch is never shared by two scans at once."""
 
-    def __init__(self, literals: Sequence[str], *, cache: bool = False) -> None:
-        """``literals`` are distinct, not empty texts; a hit is reported by its place in this list. ``cache``: keep it between runs."""
+    def __init__(self, literals: Sequence[str], *, flags: Sequence[int] | None = None, cache: bool = False) -> None:
+        """``literals`` are distinct, not empty texts; a hit is reported by its place in this list. ``cache``: keep it between runs.
+
+        With ``flags``, one for each, they are expressions in hyperscan's syntax, which see bytes; every end of a match is a hit.
+        Raises ValueError for an expression that hyperscan does not take.
+        """
         encoded = [literal.encode() for literal in literals]
-        self._database = _kept(encoded) if cache else _compiled(encoded)
+        self._database = _kept(encoded, flags) if cache else _compiled(encoded, flags)
         self._local = threading.local()
 
     def hits(self, data: bytes) -> list[tuple[int, int]]:
@@ -66,21 +73,26 @@ class Scanner:
         return scratch
 
 
-def _compiled(literals: Sequence[bytes]) -> hyperscan.Database:
+def _compiled(literals: Sequence[bytes], flags: Sequence[int] | None) -> hyperscan.Database:
     database = hyperscan.Database(mode=hyperscan.HS_MODE_BLOCK)
-    database.compile(
-        expressions=list(literals), ids=list(range(len(literals))), elements=len(literals), flags=[0] * len(literals), literal=True
-    )
+    places = list(range(len(literals)))
+    try:
+        database.compile(
+            expressions=list(literals), ids=places, elements=len(literals), flags=list(flags or [0] * len(literals)), literal=flags is None
+        )
+    except hyperscan.error as error:
+        raise ValueError(str(error)) from error
     return database
 
 
-def _kept(literals: Sequence[bytes]) -> hyperscan.Database:
+def _kept(literals: Sequence[bytes], flags: Sequence[int] | None) -> hyperscan.Database:
     """The database from its cache. It carries a checksum, its own version and the processor's kind: one that does not fit is made anew."""
-    path = cache_folder() / f"anchors-{sha256(repr(literals).encode()).hexdigest()[:16]}.hs"
+    kind = "anchors" if flags is None else "gates"
+    path = cache_folder() / f"{kind}-{sha256(repr((literals, flags)).encode()).hexdigest()[:16]}.hs"
     try:
         return hyperscan.loadb(path.read_bytes(), hyperscan.HS_MODE_BLOCK)
     except (OSError, hyperscan.error):
-        database = _compiled(literals)
+        database = _compiled(literals, flags)
         write_cache(path, hyperscan.dumpb(database))
         return database
 

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from analyzer.data import folder
 from analyzer.intake.redact import Redactor, redact_lines
+from analyzer.intake.redaction_rules import Index
 from analyzer.patterns.check import Checker
 from analyzer.patterns.load import LibraryError
 
@@ -29,6 +30,7 @@ def _rules(content: bytes) -> tuple[RedactionRule, ...]:
 
 
 RULES = _rules((folder("patterns") / "redactions.yaml").read_bytes())
+INDEX = Index(RULES, cache=False)
 
 
 def clean(text: str) -> str:
@@ -85,6 +87,10 @@ def test_a_text_full_of_secrets() -> None:
         ("10.1.1.1 10.1.1.2 10.1.1.1", "<ip-1> <ip-2> <ip-1>"),
         ("FE80::A fe80::a", "<ip-1> <ip-1>"),
         ("İİİ 10.1.1.1", "İİİ <ip-1>"),
+        ("连接到10.1.1.1失败", "连接到<ip-1>失败"),
+        ("ip为10.1.1.1的节点fe80::1%eth0", "ip为<ip-1>的节点<ip-2>%eth0"),
+        ("密码HF_TOKEN=sesame，邮箱a@example.com。", "密码HF_TOKEN=<token-1>"),
+        ("\ud800 10.1.1.1 \udfff", "\ud800 <ip-1> \udfff"),
         ("", ""),
         ("\n\n", "\n\n"),
         ("a\r\nip 10.1.1.1\r\n", "a\r\nip <ip-1>\r\n"),
@@ -290,6 +296,12 @@ PIECES = st.one_of(
     ),
     st.text(max_size=3),
 )  # fmt: skip
+#: What telling names are made of, and what stands between a name and its value.
+NAMES = [
+    "HF_", "hf_", "api_", "API", "TOKEN", "token", "KEY", "key", "keys", "SECRET", "password", "PASSWD", "credentials", "AUTH", "_PAT",
+    "_id", "_PATH", "None", "none1", "False", "falsehood", "no", ": ", " = ", "'] = ", "']", "[", "(", "tensor(", "input_ids", "_token_ids",
+    "prompt", "output", "content", "text", "'", '\\"', "b'", "127.", "12.", "0.", "1", "fe80::", ":", "ab", "--", "http://", "curl", " -u ", "é", "的",
+]  # fmt: skip
 TEXTS = st.lists(PIECES, max_size=25).map("".join)
 
 
@@ -311,6 +323,20 @@ def test_a_text_is_cleaned_line_by_line(text: str) -> None:
 @settings(max_examples=200, deadline=None)
 def test_the_number_of_lines_stays(text: str) -> None:
     assert clean(text).count("\n") == text.count("\n")
+
+
+@given(st.lists(st.one_of(PIECES, SHAPES, st.sampled_from(AROUND_A_VALUE), st.sampled_from(NAMES)), max_size=12).map("".join))
+@settings(max_examples=1500, deadline=None)
+@example((FIXTURES / "dirty.txt").read_text(encoding="utf-8"))
+@example("n".join(example["line"] for rule in RULES for example in rule.examples))
+@example("api_key=n")
+@example("HF_TOKENS: 'abcd' tOKEN=f auth_token: nones1 'secret'] = \"no\" passwd=Falsehood")
+@example("req_id=a,prompt_token_ids=[[], [1]] all_token_ids=tensor([1]) token_ids: (1, 2) input_ids: [[")
+def test_a_gate_lets_in_whatever_its_rule_finds(text: str) -> None:
+    for line in text.split("\n"):
+        let_in = {place for _, _, places in INDEX.lines(line.encode("utf-8", "surrogatepass")) for place in places}
+        found = {place for place, rule in enumerate(INDEX.rules) if any(begin < end for begin, end in rule.find(line))}
+        assert found <= let_in, [RULES[place].id for place in found - let_in]
 
 
 # --- time ----------------------------------------------------------------------------------------------------------------------------
@@ -376,6 +402,7 @@ GOOD = """
         ("[^\\n]'", "\\s'", "matches a line break"),
         ("[^\\n]'", "[^a]'", "matches a line break"),
         ("[^\\n]'", "(' ", "no regular expression"),
+        ("  anchors: [abcd]\n", "  gate: 'a(?<=a)b'\n", "no expression of hyperscan"),
         ("  anchors: [abcd]\n", "", "would be tried on every line"),
         ("  anchors: [abcd]\n", "  anchors: ['*']\n", "an anchor is literal text"),
         ("  kind: token\n", "  kind: token\n  group: value\n", "which «match» does not have"),
