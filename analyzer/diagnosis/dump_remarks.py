@@ -10,7 +10,7 @@ from analyzer.engines import dumps
 from analyzer.engines.moment import When, dump_time
 from analyzer.engines.reconcile import SAME_BYTES, cards_of, held, is_unified, on_card, same_total
 from analyzer.model import Gpu, GpuProcess, GpuSnapshot, State, Text
-from analyzer.model.units import MIB, human
+from analyzer.model.units import MIB, human, natural
 
 if TYPE_CHECKING:
     from analyzer.engines.case import Case
@@ -53,7 +53,7 @@ def culprit(view: View, verdict: Verdict) -> list[Text]:
         return []
     top = max(holders, key=lambda holder: holder.bytes)
     kills = [event.groups.get("pid", "") for event in view.attempt.all_events() if "oom" in event.pattern.id]
-    victims = {int(pid) for pid in kills if pid.isdigit()}
+    victims = {natural(pid) for pid in kills} - {None}
     killed = next((holder for holder in holders if holder.pid in victims), None)
     sized = [fact for fact in (*view.facts, *view.documents) if fact.name == "process.rss" and fact.pid in victims and fact.bytes]
     size = killed.bytes if killed is not None else sized[-1].bytes if sized else None

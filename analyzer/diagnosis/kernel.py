@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 
 from analyzer.facts.attempt import Attempt
 from analyzer.facts.observation import Event
+from analyzer.model.units import natural
 
 #: Patterns of the kernel log and of what watches processes from outside.
 _KERNEL = re.compile(r"(?:nvidia\.(?:s?xid|nvrm)|linux\.oom)\.|k8s\.oom_")
@@ -49,7 +50,7 @@ def _pid(event: Event) -> int | None:
     if text is None:
         found = re.search(r"\bpid=(\d+)", event.places[0].text)
         text = found[1] if found else None
-    return int(text) if text is not None and text.isdigit() else None
+    return natural(text) if text is not None else None
 
 
 def _long_before(event: Event, attempt: Attempt) -> bool:
@@ -75,7 +76,7 @@ def date_of(matched: re.Match[str] | None) -> datetime | None:
     if matched is None:
         return None
     groups = {name.rstrip("2"): value for name, value in matched.groupdict().items() if value is not None}
-    month = _MONTHS.get(groups["month"]) or (int(groups["month"]) if groups["month"].isdigit() else 0)
+    month = _MONTHS.get(groups["month"]) or natural(groups["month"]) or 0
     try:
         hour, minute, second = (int(part) for part in groups["clock"].split(":"))
         return datetime(2000, month, int(groups["day"]), hour, minute, second)  # a leap year of no zone: only differences count

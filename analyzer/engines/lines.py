@@ -30,8 +30,8 @@ class Lines:
         self._lines[name] = LedgerLine(name, size, Basis.DERIVED, source, formula)
 
     def measured(self, name: str, fact: Fact | None, formula: str | None = None) -> None:
-        """A line that a fact states. Facts without a size, and a zero (unknown and zero lines are left out), add nothing."""
-        if fact is not None and fact.bytes:
+        """A line that a fact states. Facts without a size, a zero (unknown and zero lines are left out), and a card of less add nothing."""
+        if fact is not None and fact.bytes and (fact.bytes > 0 or name != "total"):
             self._put(name, fact.bytes, Basis.MEASURED, fact.source, formula)
 
     def amount(self, name: str, size: int, source: Source) -> None:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from analyzer.model import Gpu, GpuProcess, GpuSnapshot
 from analyzer.model.gpu import MigDevice
-from analyzer.model.units import MIB
+from analyzer.model.units import MIB, natural
 
 #: CUDA's total may lie below the tool's by this much: the context-independent reserve of the driver (300 to 1,000 MiB), at least 4 %.
 BELOW_BYTES, BELOW_SHARE = 1100 * MIB, 0.04
@@ -118,8 +118,9 @@ def visible_devices(value: str | None) -> tuple[int | str, ...] | None:
     found: list[int | str] = []
     for entry in value.strip().strip("\"'").split(","):
         entry = entry.strip()
-        if entry.isdigit():
-            found.append(int(entry))
+        index = natural(entry)
+        if index is not None:
+            found.append(index)
         elif entry.startswith(("GPU-", "MIG-")):
             found.append(entry)
         else:

@@ -33,18 +33,18 @@ _WRAPPERS = (
     re.compile(r"\d{1,7}(?:\t|:(?!\d\d?\b))(?=.{4})"),  # cat -n, grep -n
 )
 _RAY = re.compile(
-    r"\((?P<name>RayWorker\w*|\w*EngineCore\w*Actor|raylet|\w+Actor\w*|pid)(?:=| pid=)(?P<pid>\d+)(?:, ip=(?P<ip>[^)\s]+))?\)\s?"
+    r"\((?P<name>RayWorker\w*|\w*EngineCore\w*Actor|raylet|\w+Actor\w*|pid)(?:=| pid=)(?P<pid>\d{1,10})(?:, ip=(?P<ip>[^)\s]+))?\)\s?"
 )
-_TAG = re.compile(r"\((?P<name>[A-Za-z][\w. -]*?)(?: rank=(?P<rank>\d+))? pid=(?P<pid>\d+)\)\s?")
+_TAG = re.compile(r"\((?P<name>[A-Za-z][\w. -]*?)(?: rank=(?P<rank>\d{1,6}))? pid=(?P<pid>\d{1,10})\)\s?")
 _RECORD = re.compile(
     r"(?:(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL):?\s)(?P<time>\d\d-\d\d \d\d:\d\d:\d\d)(?:[.,]\d+)? "
     r"\[?(?P<file>[^\]:\s]+):(?P<number>\d+)\] ?"
 )
 # SGLang: time (without a date in some releases) and the ranks that its parallelism has, e.g. "[2025-03-20 11:20:07 DP1 TP3] ".
 _BRACKET = re.compile(r"\[(?P<time>(?:\d{4}-\d\d-\d\d )?\d\d:\d\d:\d\d)(?:[.,]\d+)?(?P<name>(?: [A-Z][A-Z_]{0,10}\d+)*)\] ?")
-_REPEATED = re.compile(r"\s*\[repeated (\d+)x across cluster\](?:\s*\(Ray deduplicates logs.*)?\s*$")
-_GROUPS = re.compile(r"(DP|PP|PCP|TP|DCP|EP)(\d+)")
-_FILE_RANK = re.compile(r"\s{0,8}\[rank(\d+)\]:?\s?")
+_REPEATED = re.compile(r"\s*\[repeated (\d{1,9})x across cluster\](?:\s*\(Ray deduplicates logs.*)?\s*$")
+_GROUPS = re.compile(r"(DP|PP|PCP|TP|DCP|EP)(\d{1,6})")
+_FILE_RANK = re.compile(r"\s{0,8}\[rank(\d{1,6})\]:?\s?")
 
 #: Most characters that VLLM_LOGGING_PREFIX (0.6.4+) puts between the process's tag and the level; farther in, a record is a quoted one.
 OWN_PREFIX = 64

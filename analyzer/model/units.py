@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import isfinite
+
 KIB, MIB, GIB, TIB = 2**10, 2**20, 2**30, 2**40
 
 BYTES_PER: dict[str, int] = {
@@ -42,20 +44,33 @@ def human(size: Number) -> str:
     return f"{size:.0f} B"
 
 
+#: Characters of the longest number that is read as one. More is no figure, and costs the square of its length to convert.
+NUMBER_LENGTH = 40
+
+
 def number(text: str) -> Number:
     """The number that ``text`` prints: grouping commas dropped, an integer where no point or exponent stands.
 
     A single comma before one or two last digits is a decimal one, as a localized C library prints it: ``1900,00``.
-    Raises ValueError for anything else.
+    Raises ValueError for anything else, infinity and what is longer than NUMBER_LENGTH among it.
     """
+    if len(text) > NUMBER_LENGTH:
+        raise ValueError(f"{text[:NUMBER_LENGTH]}… is no figure")
     if "," in text:
         whole, _, decimals = text.partition(",")
         if len(decimals) in (1, 2) and decimals.isdigit() and "." not in whole:
             return float(f"{whole}.{decimals}")
     plain = text.replace(",", "").replace("_", "")
-    if "." in plain:
-        return float(plain)
     try:
         return int(plain)
     except ValueError:
-        return float(plain)
+        value = float(plain)
+    if not isfinite(value):
+        raise ValueError(f"{text} is no figure")
+    return value
+
+
+def natural(text: str) -> int | None:
+    """The count or index that ``text`` is, in decimal digits with or without grouping commas; None for anything else."""
+    digits = text.strip().replace(",", "")
+    return int(digits) if digits.isdecimal() and len(digits) <= NUMBER_LENGTH else None

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-_VERSION = re.compile(r"v?(\d+(?:\.\d+)*)(?:\.?post(\d+))?(?:\.?(a|b|rc)(\d+))?(?:\.?dev(\d+))?(?:\+\S*)?$")
+_VERSION = re.compile(r"v?(\d{1,9}(?:\.\d{1,9}){0,9})(?:\.?post(\d{1,9}))?(?:\.?(a|b|rc)(\d{1,9}))?(?:\.?dev(\d{1,9}))?(?:\+\S*)?$")
 _CLAUSE = re.compile(r"(<=|>=|==|!=|<|>)\s*(\S+)$")
 
 #: (release numbers, post, pre): sorts as PEP 440 does for the versions that engines use.

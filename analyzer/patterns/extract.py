@@ -9,7 +9,7 @@ import regex
 
 from analyzer.intake.lines import Line
 from analyzer.model.facts import Value
-from analyzer.model.units import number
+from analyzer.model.units import NUMBER_LENGTH, natural, number
 from analyzer.patterns.model import FactSpec, Pattern
 
 #: Guard against an expression that blows up on a hostile line; an honest one takes microseconds.
@@ -86,6 +86,8 @@ class Extractor:
         if matched is None:
             return None
         groups = {name: value for name, value in matched.groupdict().items() if value is not None}
+        if any(len(value) > NUMBER_LENGTH and value.replace(".", "").isdecimal() for value in groups.values()):
+            return None  # no engine prints such a number: whoever reads a group as one may rely on that
         if self._plain:
             figures = _plain_figures(pattern.facts, matched, groups)
         else:
@@ -115,7 +117,7 @@ def _figures(spec: FactSpec, matched: regex.Match[str], groups: dict[str, str]) 
         return []
     if spec.every:
         pairs = list(zip(matched.captures(group), matched.spans(group), strict=True))
-        pids = [_whole(text) for text in matched.captures(spec.pid)] if spec.pid else []
+        pids = [natural(text) for text in matched.captures(spec.pid)] if spec.pid else []
         units = matched.captures(spec.unit_group) if spec.unit_group else []
     else:
         pairs = [(groups[group], matched.span(group))]
@@ -137,12 +139,7 @@ def _figures(spec: FactSpec, matched: regex.Match[str], groups: dict[str, str]) 
 
 
 def _index(groups: dict[str, str], name: str | None) -> int | None:
-    return _whole(groups[name]) if name is not None and name in groups else None
-
-
-def _whole(text: str) -> int | None:
-    digits = text.replace(",", "")
-    return int(digits) if digits.isdigit() else None
+    return natural(groups[name]) if name is not None and name in groups else None
 
 
 def _number(text: str) -> int | float | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from analyzer.model import Gpu, GpuSnapshot, Report
+from analyzer.model.units import natural
 from analyzer.report.messages import N_, Translate
 
 #: Rows of one table.
@@ -61,7 +62,7 @@ def _notes(card: Gpu, _: Translate) -> str:
     notes = []
     if card.status:
         notes.append(card.status)
-    if card.ecc is not None and card.ecc.isdigit() and int(card.ecc) > 0:
+    if card.ecc is not None and natural(card.ecc):
         notes.append(_(N_("{count} uncorrectable ECC errors")).format(count=card.ecc))
     if card.mig:
         notes.append("MIG")

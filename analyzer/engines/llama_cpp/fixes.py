@@ -13,7 +13,7 @@ from analyzer.engines.neighbours import stop_process
 from analyzer.engines.predicted import replaced
 from analyzer.facts.view import View
 from analyzer.model import Action, Change, FlagChange, Text
-from analyzer.model.units import GIB, human, number
+from analyzer.model.units import GIB, human, natural
 
 LAYERS, CONTEXT = "--n-gpu-layers", "--ctx-size"
 #: A context that most uses get by with, where no figure bounds it.
@@ -181,8 +181,9 @@ def _cells(view: View) -> int | None:
 
 def _stated(view: View, flag: str) -> int | str | None:
     value = view.setting(flag)
-    if isinstance(value, str) and value.isdigit():
-        return int(number(value))
+    if isinstance(value, str):
+        count = natural(value)
+        return value if count is None else count
     return value if isinstance(value, (int, str)) and not isinstance(value, bool) else None
 
 

@@ -52,7 +52,7 @@ class Figures:
     @property
     def low(self) -> float | None:
         """The smallest share, in whole hundredths, that leaves a pool."""
-        if self.free0 is None or self.after is None:
+        if not self.free0 or self.after is None:
             return None
         return math.ceil(round((self.free0 - self.after + LEAST_POOL) / self.free0 / HUNDREDTH, 6)) / 100
 
@@ -88,11 +88,11 @@ def _missing(case: Case, ledger: Ledger | None) -> int | None:
 
 def _highest(case: Case, known: Figures) -> float | None:
     """The largest share that leaves the engine's own default reserve, in whole hundredths: an estimate."""
-    if known.free0 is None:
+    if not known.free0:
         return None
     chunk = case.view.number("scheduler.max_num_batched_tokens")
     if not chunk or chunk <= 0:
-        chunk = next(size for limit, size in DEFAULT_CHUNKS if known.free0 <= limit)
+        chunk = next((size for limit, size in DEFAULT_CHUNKS if known.free0 <= limit), DEFAULT_CHUNKS[-1][1])
     graphs = case.view.setting(GRAPHS)
     reserve = RESERVE_BYTES + int(chunk) * CHUNK_BYTES + (int(graphs) if isinstance(graphs, (int, float)) else 0) * GRAPH_BYTES
     if known.free0 > LARGE_CARD:

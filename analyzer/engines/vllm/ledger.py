@@ -93,7 +93,7 @@ def _units(case: Case) -> list[_Unit]:
         if rank is None and gpu in units:
             rank = gpu
         if rank is None and gpu is None and len(units) == 1:
-            rank = ranks[0]
+            rank = next(iter(units))
         if rank is None:
             loose.append(_Unit(None, gpu, event))
             continue

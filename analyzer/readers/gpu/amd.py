@@ -20,7 +20,7 @@ _BYTES = re.compile(r"\s*GPU\[(?P<index>\d{1,3})\]\s*:\s*VRAM Total (?P<used>Use
 _CSV = re.compile(r"\s*card(?P<index>\d{1,3}),")
 _TOKEN = re.compile(r"[\d.]+/[\d.]+ ?(?:[KMGT]i?B|%|W)|N/A(?:/N/A)?|-?[\d.]+ ?(?:mV|V/s|[KMGT]i?B|MHz|°C|C|W|%)(?=\s|$)|\S+")
 _METRIC = re.compile(r"\s*(?P<key>TOTAL_VRAM|USED_VRAM|FREE_VRAM|VRAM_MEM|PID|NAME|GPU)\s*:\s+(?P<value>\S.*?)\s*$")
-_SIZES = re.compile(r"([\d.]+)\s*/\s*([\d.]+)\s*GB")
+_SIZES = re.compile(r"(\d+(?:\.\d+)?)\s*/\s*(\d+(?:\.\d+)?)\s*GB")
 _FRAME = re.compile(r"\s*[=-]{10,}|\s*=+ .{0,60} =+\s*$|\s*\((?:DID|Junction)")
 
 

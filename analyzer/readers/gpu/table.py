@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 
 from analyzer.model import Gpu, GpuSnapshot, VirtualGpu
+from analyzer.model.units import natural
 from analyzer.readers.base import Page, Reading
 from analyzer.readers.gpu import rows
 from analyzer.readers.gpu.build import MAX_ROWS, Dump, reading
@@ -227,7 +228,7 @@ class _Table:
         if len(cells) != 3 or not self._snapshot.gpus:
             return
         identifier, _, name = cells[0].partition(" ")
-        if not identifier.isdigit() or len(self._snapshot.vgpus) >= MAX_ROWS:
+        if natural(identifier) is None or len(self._snapshot.vgpus) >= MAX_ROWS:
             return
         machine = cells[1].split(None, 1)
         vm_name = self._page.redact(machine[1]) if len(machine) == 2 else None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from analyzer.model import Fact, Setting
+from analyzer.model.units import natural
 from analyzer.readers.base import Page, Reading
 from analyzer.readers.host.sizes import size_fact
 from analyzer.readers.launch.arguments import Argument, arguments
@@ -81,7 +82,7 @@ def _inspect(page: Page, first: int, start: int) -> Reading | None:
 
 def _field(page: Page, reading: Reading, name: str, value: str, place: int) -> None:
     source = page.source(place)
-    number = int(value) if re.fullmatch(r"\d+", value) else 0
+    number = natural(value) or 0
     if name == "ShmSize" and number:
         reading.facts.append(Fact("shm.total", number, "B", source))
     elif name == "Memory" and number:  # 0 is "no limit"
@@ -141,8 +142,8 @@ def _describe_field(page: Page, reading: Reading, parents: list[str], name: str,
     if name == "Image" and image_engine(value) and reading.engine is None:
         reading.engine = image_engine(value)
         reading.engine_version = image_version(value, reading.engine)
-    elif name == "Exit Code" and value.isdigit() and value != "0":
-        reading.facts.append(Fact("process.exit_code", int(value), "", source))
+    elif name == "Exit Code" and natural(value):
+        reading.facts.append(Fact("process.exit_code", natural(value) or 0, "", source))
     elif name == "memory" and parents and parents[-1] == "Limits":
         size = size_fact(value)
         if size is not None:

@@ -112,7 +112,7 @@ def _unit(name: str) -> str | None:
 
 
 def _size(cell: str, unit: str | None) -> tuple[int | float, str] | None:
-    if unit is not None and re.fullmatch(r"\d+(?:\.\d+)?(?:[eE][+-]?\d+)?", cell):
+    if unit is not None and re.fullmatch(r"\d{1,20}(?:\.\d{1,15})?(?:[eE][+-]?\d{1,2})?", cell):
         return number(cell), unit
     measured = size_fact(cell, docker=True) if re.search(r"[A-Za-z]", cell) else None
     return None if measured is None or (measured[1] == "B" and unit is not None) else measured

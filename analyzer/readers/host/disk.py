@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from analyzer.model import Fact
-from analyzer.model.units import Number, number
+from analyzer.model.units import Number, natural, number
 from analyzer.readers.base import Page, Reading
 from analyzer.readers.host.sizes import size_fact
 
@@ -58,7 +58,7 @@ def _rows(page: Page, first: int, header: str, reading: Reading, *, decimal: boo
 
 
 def _size(cell: str, header: str, *, decimal: bool) -> tuple[Number, str] | None:
-    if cell.isdigit():
+    if natural(cell) is not None:
         if cell == "0":
             return 0, "B"
         blocks = _BLOCKS.search(header)

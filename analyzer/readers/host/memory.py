@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from analyzer.model import Fact
-from analyzer.model.units import Number, number
+from analyzer.model.units import Number, natural, number
 from analyzer.readers.base import Page, Reading
 
 ANCHORS = ("Mem:", "内存", "MemTotal:", "MemAvailable:")
@@ -16,8 +16,8 @@ _COLUMNS = {
     "总计": "total", "已用": "used", "空闲": "free", "可用": "available",
 }  # fmt: skip
 _ROW = re.compile(r"\s*(?P<name>Mem|Swap|内存|交换)\s*[:：]\s*(?P<cells>[\d.].*)")
-_CELL = re.compile(r"(\d[\d.,]*)([BKMGTP]?)(i?)B?$")
-_MEMINFO = re.compile(r"\s*(MemTotal|MemFree|MemAvailable|SwapFree):\s+(\d+) kB")
+_CELL = re.compile(r"(\d{1,15}(?:,\d{1,3}){0,5}(?:\.\d{0,6})?)([BKMGTP]?)(i?)B?$")
+_MEMINFO = re.compile(r"\s*(MemTotal|MemFree|MemAvailable|SwapFree):\s+(\d{1,18}) kB")
 _MEMINFO_FACTS = {"MemTotal": "host.total", "MemFree": "host.free", "MemAvailable": "host.available", "SwapFree": "host.swap_free"}
 _UNITS = {"b": "B", "k": "KiB", "m": "MiB", "g": "GiB", "t": "TiB"}
 
@@ -66,10 +66,9 @@ def _unit(cells: list[str], options: str) -> str | None:
     )
     letter = next((char for char in letters if char in _UNITS), None)
     if letter is None:
-        total = cells[0].replace(",", "") if cells else ""
-        if not total.isdigit():
+        size = natural(cells[0]) if cells else None
+        if size is None:
             return None
-        size = int(total)
         letter = "b" if size >= 2**36 else "k" if size >= 2**22 else "m" if size >= 2**10 else "g"
     unit = _UNITS[letter]
     return unit.replace("i", "") if decimal else unit

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from heapq import nlargest
 
-from analyzer.model.units import GIB, KIB
+from analyzer.model.units import GIB, KIB, natural
 from analyzer.readers.base import MemoryHolder, Page, Reading
 
 ANCHORS = ("total_vm", "MEM(GB)")
@@ -22,10 +22,10 @@ PAGES_KIB = (4, 16, 64)
 #: How far below the table that line stands: a line or two for the cgroup come first.
 VICTIM_WITHIN = 16
 _HEADER = re.compile(r"\[\s*pid\s*\]\s+(?P<columns>uid\s+tgid\s+total_vm\s+rss\b[\w \t]*?\bname)\s*$")
-_ROW = re.compile(r"\[\s*(?P<pid>\d+)\]\s+(?P<cells>\d+\s+\d+\s+\d+\s+\d+\s+.*\S)\s*$")
-_VICTIM = re.compile(r"Killed process (?P<pid>\d+) .{0,200}?\btotal-vm:(?P<size>\d+)kB")
+_ROW = re.compile(r"\[\s*(?P<pid>\d{1,10})\]\s+(?P<cells>\d+\s+\d+\s+\d+\s+\d+\s+.*\S)\s*$")
+_VICTIM = re.compile(r"Killed process (?P<pid>\d{1,10}) .{0,200}?\btotal-vm:(?P<size>\d{1,18})kB")
 _RAY_HEADER = re.compile(r"(?:^|\s)PID\s+MEM\(GB\)\s+COMMAND\s*$")
-_RAY_ROW = re.compile(r"(?:^|\s)(?P<pid>\d+)\s+(?P<size>\d+\.\d+)\s+(?P<command>\S.*)$")
+_RAY_ROW = re.compile(r"(?:^|\s)(?P<pid>\d{1,10})\s+(?P<size>\d{1,9}\.\d{1,9})\s+(?P<command>\S.*)$")
 
 
 def read(page: Page) -> list[Reading]:
@@ -54,11 +54,12 @@ def _kernel(page: Page, index: int, line: str) -> Reading | None:
     for place in range(index + 1, len(page.lines)):
         row = _ROW.search(page.lines[place])
         cells = row["cells"].split(None, len(columns) - 1) if row is not None else []
-        if row is None or len(cells) < len(columns) or not (cells[rss].isdigit() and cells[virtual].isdigit()):
+        pages, virtual_size = (natural(cells[column]) if len(cells) == len(columns) else None for column in (rss, virtual))
+        if row is None or pages is None or virtual_size is None:
             break
         reading.last = place
-        holders.append(MemoryHolder(int(row["pid"]), page.redact(cells[-1][:64]), int(cells[rss]), page.source(place)))
-        virtual_pages[row["pid"]] = int(cells[virtual])
+        holders.append(MemoryHolder(int(row["pid"]), page.redact(cells[-1][:64]), pages, page.source(place)))
+        virtual_pages[row["pid"]] = virtual_size
         if len(holders) > 4 * HOLDERS:
             holders = nlargest(HOLDERS, holders, key=lambda holder: holder.bytes)
     size = _page_bytes(page, reading.last, virtual_pages)

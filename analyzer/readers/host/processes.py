@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from analyzer.model import Fact
+from analyzer.model.units import natural
 from analyzer.readers.base import HostProcess, Page, Reading
 
 ANCHORS = ("LISTEN", " PID ", "  PID")
@@ -42,12 +43,14 @@ def _table(page: Page, index: int) -> Reading:
     parent_at = columns.index("PPID") if "PPID" in columns else None
     for place in range(index + 1, len(page.lines)):
         cells = page.lines[place].split(None, len(columns) - 1)
-        if len(cells) < len(columns) or not cells[pid_at].isdigit():
+        pid = natural(cells[pid_at]) if len(cells) == len(columns) else None
+        if pid is None:
             break
         reading.last = place
         if len(reading.processes) < PROCESSES:
-            parent = int(cells[parent_at]) if parent_at is not None and cells[parent_at].isdigit() else None
-            reading.processes.append(HostProcess(int(cells[pid_at]), parent, page.redact(cells[-1]), page.source(place)))
-        if rss_at is not None and cells[rss_at].isdigit():
-            reading.facts.append(Fact("process.rss", int(cells[rss_at]), "KiB", page.source(place), pid=int(cells[pid_at])))
+            parent = natural(cells[parent_at]) if parent_at is not None else None
+            reading.processes.append(HostProcess(pid, parent, page.redact(cells[-1]), page.source(place)))
+        resident = natural(cells[rss_at]) if rss_at is not None else None
+        if resident is not None:
+            reading.facts.append(Fact("process.rss", resident, "KiB", page.source(place), pid=pid))
     return reading

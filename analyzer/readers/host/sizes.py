@@ -6,7 +6,7 @@ import re
 
 from analyzer.model.units import Number, number
 
-_SIZE = re.compile(r"(\d[\d,]*(?:\.\d+)?)\s*([KMGTkmgt]?)(i?)([Bb]?)$")
+_SIZE = re.compile(r"(\d[\d,]{0,20}(?:\.\d{1,9})?)\s*([KMGTkmgt]?)(i?)([Bb]?)$")
 
 
 def size_fact(text: str, *, docker: bool = False) -> tuple[Number, str] | None:
