@@ -55,10 +55,10 @@ class Analysis:
         self._runner: Runner = library or runner(tuple(patterns), anchors())
         self._limits = limits
         self._total = Total(limits)
-        self._record = Record()
         self._sinks: list[Sink] = []
         self._kind = sink or Sink
         self.redactor = Redactor(self._runner.library.redactions)
+        self._record = Record(redact=self.redactor.clean)
 
     def open(self, name: str, keep: Keep | None = None, keep_member: Callable[[], Keep] | None = None) -> Given:
         """Begin the next input, which may be compressed or an archive. Raises IntakeError where there are too many.
@@ -87,7 +87,7 @@ class Analysis:
         """
         if all(sink.closed for sink in self._sinks):
             return self._report(self._record, blank=all(sink.blank for sink in self._sinks))
-        record = copy.deepcopy(self._record)
+        record = copy.deepcopy(self._record, {id(self.redactor): self.redactor})  # all but the redactor, which has a copy's own means
         with self.redactor.aside():
             pending = [sink.peek(record) for sink in self._sinks]
             return self._report(record, blank=all(sink.blank for sink in self._sinks) and not any(pending))

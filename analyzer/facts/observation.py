@@ -106,9 +106,9 @@ class Event:
         return self.pattern.cause
 
 
-def excerpt(text: str, start: int = 0, end: int = 0) -> str:
-    """At most EXCERPT characters of ``text``, with ``text[start:end]`` among them."""
-    if len(text) <= EXCERPT:
+def excerpt(text: str, start: int = 0, end: int = 0, size: int = EXCERPT) -> str:
+    """At most ``size`` characters of ``text``, with ``text[start:end]`` among them."""
+    if len(text) <= size:
         return text
-    left = max(0, min(start, end - EXCERPT // 2, len(text) - EXCERPT)) if start > EXCERPT // 2 else 0
-    return text[left : left + EXCERPT]
+    left = max(0, min(start, end - size // 2, len(text) - size)) if start > size // 2 else 0
+    return text[left : left + size]

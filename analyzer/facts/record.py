@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from analyzer.facts.attempt import Attempt, SettingSeen, process_key
 from analyzer.facts.engine import MANY_LOADS, foreign
-from analyzer.facts.observation import Event, Observation, Place, excerpt
+from analyzer.facts.observation import EXCERPT, Event, Observation, Place, excerpt
 from analyzer.facts.oom import own_process
 from analyzer.intake.lines import Line
 from analyzer.model import Fact, GpuSnapshot, Series, Setting, Source
@@ -24,6 +25,18 @@ REFUSALS = 4
 #: How much a setting's source is worth: what was typed, what stands in the engine's banner, what the engine says it was given.
 COMMAND, BANNER, ARGUMENTS = 0, 1, 2
 _STRENGTH = {"engine_config": BANNER}
+#: Characters of a line of arguments that are shown with one of them: such a line holds a hundred, and each is a setting with a source.
+ARGUMENT_EXCERPT = 320
+_CONTEXT = 32
+
+
+def _moved(text: str, start: int, end: int, cleaned: str) -> tuple[int, int]:
+    """Where ``text[start:end]`` stands in ``cleaned``, in which pieces of other lengths stand for secrets; else there."""
+    for before, after in ((min(start, _CONTEXT), 0), (0, _CONTEXT), (0, 0)):  # what stands beside it tells it from others like it
+        place = cleaned.find(text[start - before : end + after], max(0, start - before - abs(len(text) - len(cleaned))))
+        if place >= 0:
+            return place + before, place + before + end - start
+    return start, end
 
 
 @dataclass(slots=True)
@@ -48,6 +61,16 @@ class Record:
     document_facts: list[tuple[int, Fact]] = field(default_factory=list)
     segments: dict[int, list[SegmentSeen]] = field(default_factory=dict)
     order: int = 0
+    redact: Callable[[str], str] = str  # of a line that is too long to be kept whole
+
+    def excerpt(self, text: str, start: int, end: int, size: int = EXCERPT) -> str:
+        """``observation.excerpt`` of a redacted line. A part alone could hold a secret whose name, which tells it, is not in it."""
+        if len(text) <= size:
+            return text
+        cleaned = self.redact(text)
+        if cleaned != text:
+            start, end = _moved(text, start, end, cleaned)
+        return excerpt(cleaned, start, end, size)
 
     # --- attempts ----------------------------------------------------------------------------------------------------------------
 
@@ -100,7 +123,7 @@ class Record:
         pattern, line = hit.pattern, hit.line
         offset = line.text.rfind(hit.text.split("\n", 1)[0]) if line.text is not hit.text else 0
         offset = max(offset, 0)
-        place = Place(input_index, line.number, excerpt(line.text, offset + hit.span[0], offset + hit.span[1]))
+        place = Place(input_index, line.number, self.excerpt(line.text, offset + hit.span[0], offset + hit.span[1]))
         attempt = self._start(pattern.start, pattern.engine, line, place) if pattern.start is not None else self.attempt(place)
         attempt.recent.append(place)
         attempt.patterns.add(pattern.id)
@@ -138,13 +161,13 @@ class Record:
         seen = []
         process = process_key(line.process)
         first_line = hit.text.find("\n")
-        shortened = len(line.text) > len(place.text)
+        shortened = place.text is not line.text
         for figure in hit.figures:
             here = place
             if figure.span is not None and shortened:
-                here = Place(place.input, place.line, excerpt(line.text, offset + figure.span[0], offset + figure.span[1]))
+                here = Place(place.input, place.line, self.excerpt(line.text, offset + figure.span[0], offset + figure.span[1]))
             if figure.span is not None and 0 <= first_line < figure.span[0]:
-                here = Place(place.input, place.line, excerpt(hit.text, *figure.span))
+                here = Place(place.input, place.line, self.excerpt(hit.text, *figure.span))
             observation = Observation(
                 figure.name,
                 figure.value,
@@ -186,7 +209,7 @@ class Record:
         body = hit.groups["body"]
         start = max(line.text.find(body[:64]), 0)
         for flag, (value, span) in READERS[pattern.reader](body).items():
-            here = Place(place.input, place.line, excerpt(line.text, start + span[0], start + span[1]))
+            here = Place(place.input, place.line, self.excerpt(line.text, start + span[0], start + span[1], ARGUMENT_EXCERPT))
             self._set(attempt, flag, value, here, _STRENGTH.get(pattern.reader, ARGUMENTS), line)
 
     def _set(self, attempt: Attempt, flag: str, value: object, place: Place, strength: int, line: Line | None) -> None:
@@ -208,7 +231,7 @@ class Record:
         places = [place]
         covered = hit.text.count("\n", hit.span[0], hit.span[1]) if "\n" in hit.text else 0
         following = hit.text.split("\n")
-        places += [Place(place.input, line.number + step, excerpt(following[step])) for step in range(1, covered + 1)]
+        places += [Place(place.input, line.number + step, self.excerpt(following[step], 0, 0)) for step in range(1, covered + 1)]
         frames = tuple(attempt.frames.get(process_key(line.process) or "", ()))
         attempt.add_event(
             Event(

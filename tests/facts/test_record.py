@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from analyzer.facts.attempt import EVENTS_OF_A_PATTERN, SCOPES_OF_A_NAME
 from analyzer.facts.observation import EXCERPT, Kept, Observation, Place, excerpt
-from analyzer.facts.record import ATTEMPTS_KEPT
+from analyzer.facts.record import ARGUMENT_EXCERPT, ATTEMPTS_KEPT
 from analyzer.intake.limits import Limits
 from analyzer.model import Series, State
 from analyzer.model.facts import SERIES_POINTS
@@ -125,6 +125,21 @@ def test_an_excerpt_holds_what_matters(text: str, data: st.DataObject) -> None:
     assert len(shown) <= EXCERPT
     assert shown in text
     assert text[start_:end] in shown
+
+
+@pytest.mark.parametrize("settings_before", [10, 60, 200])
+def test_a_setting_shows_its_part_of_a_long_line_and_no_part_of_a_secret(settings_before: int) -> None:
+    secret = "".join(f"{number:03}x" for number in range(100))
+    before = [f"setting_{number}={number * 7}" for number in range(settings_before)]
+    after = [f"other_{number}={number * 3}" for number in range(200)]
+    arguments = ", ".join([*before, f"api_key='{secret}'", *after, "max_model_len=4096"])
+    report = told([f"INFO 11-29 16:30:54 [api_server.py:1] args: Namespace({arguments})"])
+    assert report.settings["--max-model-len"].source.text.endswith("max_model_len=4096)")
+    assert len(report.settings) == settings_before + 201
+    for flag, setting in report.settings.items():
+        assert f"{flag[2:].replace('-', '_')}={setting.value}" in setting.source.text
+        assert len(setting.source.text) <= ARGUMENT_EXCERPT
+        assert not any(f"{number:03}x" in setting.source.text for number in range(100))
 
 
 # --- courses and events ------------------------------------------------------------------------------------------------------------
