@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import logging
+import threading
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,7 @@ from analyzer.store.models import TABLES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from contextlib import AbstractContextManager
 
     from sqlalchemy.engine import URL
 
@@ -97,6 +99,8 @@ class Database:
     def __init__(self, url: str) -> None:
         """Raises DatabaseError for a URL that is none of the supported."""
         self.engine = make_engine(url)
+        # SQLite takes one writer at a time, and lets the others look again and again: the threads of a process rather wait in a row.
+        self._turn: AbstractContextManager[object] = threading.Lock() if self.is_sqlite else nullcontext()
         self._writer = self.engine.execution_options(writes=True)
 
     @property
@@ -112,7 +116,7 @@ class Database:
     @contextmanager
     def write(self) -> Iterator[Session]:
         """A session that is committed at the end, or rolled back by an exception."""
-        with Session(self._writer, expire_on_commit=False) as session, session.begin():
+        with self._turn, Session(self._writer, expire_on_commit=False) as session, session.begin():
             yield session
 
     def insert(self, model: Any) -> Any:

@@ -1,18 +1,37 @@
-"""A report → the rows that are asked across analyses. Whatever a log prints fits: text without NUL, numbers within their column."""
+"""A report → its row, and the rows that are asked across analyses. Whatever a log prints fits: no NUL, numbers within their column."""
 
 from __future__ import annotations
 
 import json
 import math
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from analyzer.model.as_json import report_json
+from analyzer.store.codec import pack
 
 if TYPE_CHECKING:
     from analyzer.model import Report
 
 Row = dict[str, Any]
 _INT64 = 1 << 63
+
+
+@dataclass(frozen=True, slots=True)
+class ReportRows:
+    """All that the store takes of a report: made before a transaction begins, and where the processor is free."""
+
+    report: bytes  # analyzer/store/codec.py
+    columns: Row  # of ``analyses``
+    facts: list[Row]
+    series: list[Row]
+    findings: list[Row]
+    fixes: list[Row]
+
+
+def report_rows(report: Report) -> ReportRows:
+    """The rows of ``report``, without the analysis's id."""
+    return ReportRows(pack(report), outcome_columns(report), fact_rows(report), series_rows(report), finding_rows(report), fix_rows(report))
 
 
 def clean_text(value: str, width: int | None = None) -> str:

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from analyzer.model import Report
+    from analyzer.store.rows import ReportRows
 
 #: Bytes of a stored text that are unpacked at once.
 PIECE_BYTES = 1 << 20
@@ -72,6 +73,7 @@ class NewAnalysis:
     report: Report
     inputs: tuple[KeptInput, ...]
     host: str | None = None
+    rows: ReportRows | None = None  # of the report, where they have been made
 
 
 @dataclass(frozen=True, slots=True)

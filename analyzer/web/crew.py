@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import logging
 import os
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import anyio
 from anyio import BrokenWorkerProcess, CapacityLimiter, to_process
 
 from analyzer.intake.errors import IntakeError
+from analyzer.store.rows import report_rows
 from analyzer.web.encodings import Encoding
 from analyzer.web.problems import Problem
 from analyzer.web.upload import Outcome, Upload, clean_name
@@ -39,7 +41,8 @@ def analyse(settings: Settings, data: bytes, encoding: str, name: str, keep: boo
             upload.feed(incoming, piece)
         undone.close()
         upload.close(incoming)
-        return upload.finish()
+        outcome = upload.finish()
+        return replace(outcome, rows=report_rows(outcome.report)) if keep else outcome
     finally:
         upload.discard()
 

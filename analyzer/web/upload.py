@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from analyzer.model import Report
     from analyzer.patterns.model import Library
     from analyzer.settings import Settings
+    from analyzer.store.rows import ReportRows
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 _NAME_LENGTH = 200
@@ -49,6 +50,7 @@ class Outcome:
 
     report: Report
     inputs: tuple[KeptInput, ...]
+    rows: ReportRows | None = None  # of a report that is to be stored, where they were made beside the analysis
 
 
 class Upload:
