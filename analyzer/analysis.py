@@ -21,7 +21,7 @@ from analyzer.intake.decode import SNIFF, Decoder
 from analyzer.intake.decompress import Total
 from analyzer.intake.errors import IntakeError
 from analyzer.intake.limits import DEFAULT, Limits
-from analyzer.intake.lines import clean
+from analyzer.intake.lines import clean, clean_lines
 from analyzer.intake.redact import Redactor
 from analyzer.intake.unpack import unpacker
 from analyzer.intake.wrappers import stripped
@@ -329,7 +329,7 @@ class Sink:
 
 def _lines(data: bytes) -> list[str]:
     """The lines of ``data`` as text without colours and line ends."""
-    lines = [clean(line.rstrip("\r")) for line in data.decode("utf-8", "replace").split("\n")]
+    lines = clean_lines(data)
     if lines and not lines[-1]:
         lines.pop()
     return lines

@@ -14,6 +14,7 @@ _ANSI = re.compile(
     r"\x1b\[[0-9;?]*[A-Za-z]|\x1b[()][A-Z0-9]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|\^\[\[[0-9;]*m|\\u001b\[[0-9;]*m|\\x1b\[[0-9;]*m"
 )
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
+_CONTROL_BYTES = bytes(code for code in range(128) if _CONTROL.match(chr(code)))
 
 # What platforms put before a line. Each is tried at most once, in this order, as they nest (compose around k8s time stamps …).
 _WRAPPERS = (
@@ -91,6 +92,13 @@ def clean(text: str) -> str:
     if "\x1b" in text or "^[[" in text or "\\u001b" in text or "\\x1b" in text:
         text = _ANSI.sub("", text)
     return _CONTROL.sub("", text) if not text.isprintable() else text
+
+
+def clean_lines(data: bytes) -> list[str]:
+    """``clean`` of every line of ``data``: all at once where no colour codes are in it."""
+    if any(sign in data for sign in (b"\x1b", b"^[[", b"\\u001b", b"\\x1b")):
+        return [clean(line) for line in data.decode("utf-8", "replace").split("\n")]
+    return data.translate(None, _CONTROL_BYTES).decode("utf-8", "replace").split("\n")
 
 
 def bare(text: str) -> str:

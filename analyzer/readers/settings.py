@@ -11,6 +11,7 @@ import math
 import re
 from collections.abc import Callable, Iterator, Mapping
 from enum import Enum
+from functools import lru_cache
 
 from analyzer.model import Value
 
@@ -261,6 +262,7 @@ def _put(found: Settings, key: str, body: str, span: Span, *, keep_none: bool) -
     found[flag] = (value, span)
 
 
+@lru_cache(maxsize=2048)  # a Namespace names the same hundred arguments in every log
 def is_secret(flag: str) -> bool:
     """Whether the value of ``flag`` is a secret, which no report may hold."""
     return SECRET.search(flag) is not None or SECRET.search(flag.lower()) is not None

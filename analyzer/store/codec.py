@@ -24,6 +24,7 @@ _LEVEL = 6
 _MAX_BYTES = 1 << 30
 #: Key that tells which member of a union of classes a value is.
 _TYPE = "!"
+_ATOMS = frozenset({str, int, float, bool, type(None)})
 
 
 class CodecError(ValueError):
@@ -67,12 +68,24 @@ def _members(hint: Any) -> dict[str, type]:
     return classes if len(classes) > 1 else {}
 
 
+@cache
+def _named_hints(kind: type) -> tuple[tuple[str, Any], ...]:
+    """The fields of a class with their types; empty for what is no dataclass."""
+    if not is_dataclass(kind):
+        return ()
+    hints = _hints(kind)
+    return tuple((field.name, hints[field.name]) for field in fields(kind))
+
+
 def _plain(value: Any, hint: Any) -> Any:
     """``value`` in JSON's types."""
-    if is_dataclass(value) and not isinstance(value, type):
-        hints = _hints(type(value))
-        shape = {field.name: _plain(getattr(value, field.name), hints[field.name]) for field in fields(value)}
-        return {_TYPE: type(value).__name__, **shape} if _members(hint) else shape
+    kind = type(value)
+    if kind in _ATOMS:
+        return value
+    named = _named_hints(kind)  # type: ignore[arg-type]  # a class can be a key
+    if named:
+        shape = {name: _plain(getattr(value, name), of) for name, of in named}
+        return {_TYPE: kind.__name__, **shape} if _members(hint) else shape
     if isinstance(value, Enum):
         return value.value
     if isinstance(value, dict):

