@@ -61,8 +61,10 @@ def _table(page: Page, index: int) -> Reading | None:
     if len(names) < 2 or len(names) > 64:
         return None
     time = next((place for place, name in enumerate(names) if _TIME.match(name.strip('"'))), None)
+    if time is None:
+        return None
     columns = [column for place, name in enumerate(names) if place != time and (column := _column(place, name.strip('"'))) is not None]
-    if time is None or not columns:
+    if not columns:
         return None
     rows: list[tuple[int, list[str]]] = []
     for place in range(index + 1, len(page.lines)):

@@ -15,17 +15,16 @@ from analyzer.model import Fact, Setting, Source, Value
 from analyzer.readers.base import Page, Reading
 from analyzer.readers.host.sizes import size_fact
 from analyzer.readers.launch.arguments import typed
-from analyzer.readers.launch.find import LOG_LINE, invocations, log_follows
+from analyzer.readers.launch.find import LOG_LINE, PROGRAMS, invocations, log_follows
 from analyzer.readers.launch.invocation import PYTHON, YAML, Invocation, image_version
 from analyzer.readers.launch.notes import Assigned, assignments, expand, stated_version
-from analyzer.readers.launch.programs import SIGNS
 from analyzer.readers.settings import is_secret
 
 KIND = "launch-command"
 
 #: Literals one of which every launch, and every note of a version beside one, holds.
 ANCHORS = (
-    *SIGNS, "docker run", "podman run", "nerdctl run", "docker create", "LLM(", "EngineArgs(", "sgl.Engine(", "sglang.Engine(",
+    *PROGRAMS, "LLM(", "EngineArgs(", "sgl.Engine(", "sglang.Engine(",
     "image:", "OLLAMA_", "VLLM_", "vLLM 0.", "vllm 0.", "vllm==", "sglang 0.", "sglang0.", "lmdeploy 0.", "llama.cpp",
 )  # fmt: skip
 
@@ -55,7 +54,7 @@ def read(page: Page) -> list[Reading]:
         starts.append(starts[-1] + len(line) + 1)
     lines = _Lines(page, text, starts)
     found: list[Reading] = []
-    launches = invocations(text)
+    launches = invocations(text, page.holds)
     group: list[tuple[Invocation, Reading]] = []
     previous = -1
     for place, launch in enumerate(launches):

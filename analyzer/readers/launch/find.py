@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
+from collections.abc import Callable, Iterable
 
 from analyzer.readers.launch import manifest, python_call
 from analyzer.readers.launch.invocation import SHELL, Invocation
@@ -30,7 +31,7 @@ _PROMPT = re.compile(
 )
 _QUOTED = re.compile(r"\s*(?:>\s?)+(?=\S)")
 _ROOT_PROMPT = re.compile(r"\s*#\s+(?=\S)")
-_PROGRAMS = (*SIGNS, "docker run", "podman run", "nerdctl run", "docker create")
+PROGRAMS = (*SIGNS, "docker run", "podman run", "nerdctl run", "docker create")
 _CONTINUES = re.compile(r"(?:\\|\s[\^`])[ \t]*\r?$")
 #: Punctuation that stands right before a command in a sentence.
 _CLINGS = "：，。、（「“；:(,"
@@ -49,7 +50,7 @@ def prompt_end(text: str, start: int, end: int) -> tuple[int, bool]:
     if prompt:
         return prompt.end(), True
     root = _ROOT_PROMPT.match(text, start, end)
-    if root and log_follows(text, end) and text.startswith(_PROGRAMS, root.end()):
+    if root and log_follows(text, end) and text.startswith(PROGRAMS, root.end()):
         return root.end(), True
     quoted = _QUOTED.match(text, start, end)
     return (quoted.end(), False) if quoted else (start, False)
@@ -67,8 +68,11 @@ def log_follows(text: str, at: int) -> bool:
     return False
 
 
-def invocations(text: str) -> list[Invocation]:
-    """The launches in ``text``, in order of their places; several of one YAML document share its span."""
+def invocations(text: str, held: Callable[[tuple[str, ...]], bool] | None = None) -> list[Invocation]:
+    """The launches in ``text``, in order of their places; several of one YAML document share its span.
+
+    ``held``: whether one of some literals stands in the text, where that is known.
+    """
     found: list[Invocation] = []
     for start, stop in manifest.documents(text):
         found += manifest.manifests(text, start, stop, lambda first, last: _inner(text, first, last))
@@ -81,7 +85,7 @@ def invocations(text: str) -> list[Invocation]:
     claimed = sorted(set(claimed))
     in_log = _LOG_SEARCH.search(text) is not None
     done = 0
-    for hit, hit_end in _hits(text):
+    for hit, hit_end in _hits(text, PROGRAMS if held is None else [program for program in PROGRAMS if held((program,))]):
         if hit < done or _inside(hit, claimed):
             continue
         start = _logical_start(text, hit, done)
@@ -106,10 +110,10 @@ def invocations(text: str) -> list[Invocation]:
     return sorted(found, key=lambda invocation: invocation.start)[-MAX_LAUNCHES:]
 
 
-def _hits(text: str) -> list[tuple[int, int]]:
-    """Where programs are named, in order: each sign looked for by itself costs a tenth of trying all of them at every place."""
+def _hits(text: str, programs: Iterable[str]) -> list[tuple[int, int]]:
+    """Where programs are named, in order: each looked for by itself costs a tenth of trying all of them at every place."""
     found = []
-    for sign in _PROGRAMS:
+    for sign in programs:
         at = text.find(sign)
         while at >= 0:
             found.append((at, at + len(sign)))
