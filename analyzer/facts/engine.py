@@ -14,6 +14,8 @@ LIBRARIES = frozenset({"transformers"})
 
 def leading(counts: Mapping[str, int]) -> str | None:
     """The engine that ``counts`` (engine -> its recognised lines) speaks for: an outer one before its inner one, else the most lines."""
+    if len(counts) == 1:
+        return next(iter(counts))
     names = [name for name in counts if name not in LIBRARIES] or list(counts)
     outer = [name for name in names if not RUN_BY.get(name, frozenset()) & counts.keys()]
     return max(outer, key=lambda name: counts[name], default=None)

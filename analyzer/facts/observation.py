@@ -12,7 +12,7 @@ from analyzer.patterns.model import Frame, Pattern
 EXCERPT = 4096
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # not frozen: see Figure in patterns/extract.py
 class Place:
     """A line of an input, not yet redacted."""
 
@@ -21,7 +21,7 @@ class Place:
     text: str
 
 
-@dataclass(slots=True)  # not frozen: see Figure in patterns/extract.py
+@dataclass(slots=True)
 class Observation:
     """A figure on its line."""
 

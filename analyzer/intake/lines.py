@@ -72,7 +72,7 @@ class Process:
         return next((index for key, index in self.groups if key == name), None)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # not frozen: see Figure in patterns/extract.py
 class Line:
     """A line that matters. ``text`` is the whole line without colours, ``body`` the message after every prefix."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from math import isfinite
 
 KIB, MIB, GIB, TIB = 2**10, 2**20, 2**30, 2**40
@@ -56,15 +57,18 @@ def number(text: str) -> Number:
     """
     if len(text) > NUMBER_LENGTH:
         raise ValueError(f"{text[:NUMBER_LENGTH]}… is no figure")
+    if text.isdecimal():
+        return int(text)
+    plain = text
     if "," in text:
         whole, _, decimals = text.partition(",")
         if len(decimals) in (1, 2) and decimals.isdigit() and "." not in whole:
             return float(f"{whole}.{decimals}")
-    plain = text.replace(",", "").replace("_", "")
-    try:
-        return int(plain)
-    except ValueError:
-        value = float(plain)
+        plain = text.replace(",", "")
+    if "." not in plain:
+        with suppress(ValueError):
+            return int(plain)
+    value = float(plain)
     if not isfinite(value):
         raise ValueError(f"{text} is no figure")
     return value

@@ -25,7 +25,7 @@ UNIT_SPELLINGS = {
 }  # fmt: skip
 
 
-# Not frozen, nor its like in facts/observation.py: a serving log makes them by the hundred thousand, and a frozen one takes
+# Not frozen, nor Hit, Line, nor the like in facts/observation.py: a serving log makes them by the hundred thousand, and a frozen one takes
 # five times as long.
 @dataclass(slots=True)
 class Figure:
@@ -40,7 +40,7 @@ class Figure:
     span: tuple[int, int] | None = None  # in the matched text; None for a constant of the pattern
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Hit:
     """A pattern that matched a line. ``text`` is what was matched against: the body, or the whole line, with the window's lines."""
 
@@ -86,7 +86,7 @@ class Extractor:
         if matched is None:
             return None
         groups = {name: value for name, value in matched.groupdict().items() if value is not None}
-        if any(len(value) > NUMBER_LENGTH and value.replace(".", "").isdecimal() for value in groups.values()):
+        if max(map(len, groups.values()), default=0) > NUMBER_LENGTH and any(map(_no_figure, groups.values())):
             return None  # no engine prints such a number: whoever reads a group as one may rely on that
         if self._plain:
             figures = _plain_figures(pattern.facts, matched, groups)
@@ -136,6 +136,10 @@ def _figures(spec: FactSpec, matched: regex.Match[str], groups: dict[str, str]) 
         own_pid = pids[place] if place < len(pids) else pid
         figures.append(Figure(spec.name, value, unit, place if spec.by_gpu else gpu, own_pid, rank, span))
     return figures
+
+
+def _no_figure(text: str) -> bool:
+    return len(text) > NUMBER_LENGTH and text.replace(".", "").isdecimal()
 
 
 def _index(groups: dict[str, str], name: str | None) -> int | None:
