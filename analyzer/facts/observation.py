@@ -57,13 +57,15 @@ class Kept:
     def add(self, seen: Observation) -> None:
         """One more observation."""
         self.count += 1
-        self.total += _plain(seen.value)
         self.last = seen
-        if isinstance(seen.value, (int, float)) and isinstance(self.low.value, (int, float)) and isinstance(self.high.value, (int, float)):
-            if seen.value < self.low.value:
-                self.low = seen
-            if seen.value > self.high.value:
-                self.high = seen
+        value, low, high = seen.value, self.low.value, self.high.value
+        if isinstance(value, (int, float)):
+            self.total += value
+            if isinstance(low, (int, float)) and isinstance(high, (int, float)):
+                if value < low:
+                    self.low = seen
+                if value > high:
+                    self.high = seen
 
     def observations(self) -> list[Observation]:
         """The kept ones, each once, in reading order."""

@@ -30,6 +30,13 @@ ARGUMENT_EXCERPT = 320
 _CONTEXT = 32
 
 
+def _offset(line: str, matched: str) -> int:
+    """Where the text that was matched begins in its line: it is the line's end, or the end of its first part."""
+    if line.endswith(matched):
+        return len(line) - len(matched)
+    return max(line.rfind(matched.split("\n", 1)[0]), 0)
+
+
 def _moved(text: str, start: int, end: int, cleaned: str) -> tuple[int, int]:
     """Where ``text[start:end]`` stands in ``cleaned``, in which pieces of other lengths stand for secrets; else there."""
     for before, after in ((min(start, _CONTEXT), 0), (0, _CONTEXT), (0, 0)):  # what stands beside it tells it from others like it
@@ -121,17 +128,17 @@ class Record:
         """One hit of the pattern library, in reading order."""
         self.order += 1
         pattern, line = hit.pattern, hit.line
-        offset = line.text.rfind(hit.text.split("\n", 1)[0]) if line.text is not hit.text else 0
-        offset = max(offset, 0)
+        offset = _offset(line.text, hit.text)
         place = Place(input_index, line.number, self.excerpt(line.text, offset + hit.span[0], offset + hit.span[1]))
         attempt = self._start(pattern.start, pattern.engine, line, place) if pattern.start is not None else self.attempt(place)
         attempt.recent.append(place)
-        attempt.patterns.add(pattern.id)
+        if pattern.id not in attempt.patterns:
+            attempt.patterns.add(pattern.id)
+            if pattern.versions:
+                attempt.narrow(pattern.versions)
         if pattern.engine:
             attempt.engines[pattern.engine] = attempt.engines.get(pattern.engine, 0) + 1
         self._segment(input_index, pattern, line, attempt)
-        if pattern.versions:
-            attempt.narrow(pattern.versions)
         if pattern.generation:
             attempt.generations[pattern.generation] = attempt.generations.get(pattern.generation, 0) + 1
         if line.process is not None:
@@ -158,7 +165,7 @@ class Record:
 
     def _figures(self, hit: Hit, attempt: Attempt, place: Place, offset: int) -> list[Observation]:
         line, pattern = hit.line, hit.pattern
-        seen = []
+        seen: list[Observation] = []
         process = process_key(line.process)
         first_line = hit.text.find("\n")
         shortened = place.text is not line.text
