@@ -11,9 +11,9 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import IO, NoReturn
+from typing import IO, Any, NoReturn
 
-from analyzer import __version__, cli_team
+from analyzer import __version__
 
 MISUSE = 64
 FORMATS = ("text", "json", "markdown", "html")
@@ -29,7 +29,7 @@ class _Parser(argparse.ArgumentParser):
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; the result is the exit status."""
-    options = _parser().parse_args(argv)
+    options = _parser(sys.argv[1:] if argv is None else argv).parse_args(argv)
     try:
         run: Callable[[argparse.Namespace], int] = options.run
         return run(options)
@@ -50,7 +50,8 @@ def _drop_output() -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def _parser() -> _Parser:
+def _parser(argv: Sequence[str]) -> _Parser:
+    """The parser of ``argv``. Making that of every command takes as long as an analysis: ``analyze`` does without the others."""
     about = "Reads the text of an LLM server and answers with cause, memory ledger and computed fixes."
     parser = _Parser(prog="vramledger", description=about)
     parser.add_argument("--version", action="version", version=f"vramledger {__version__}")
@@ -65,6 +66,13 @@ def _parser() -> _Parser:
     analyze.add_argument("--patterns", action="append", default=[], metavar="DIR", type=Path, help=own)
     analyze.add_argument("--color", choices=("auto", "always", "never"), default="auto")
     analyze.set_defaults(run=_analyze)
+    if argv[:1] != ["analyze"]:
+        _other_commands(commands)
+    return parser
+
+
+def _other_commands(commands: Any) -> None:
+    from analyzer import cli_team
 
     redact = commands.add_parser("redact", help="print a text without its secrets and personal data")
     redact.add_argument("file", nargs="?", default="-", metavar="FILE")
@@ -111,7 +119,6 @@ def _parser() -> _Parser:
     schema.set_defaults(run=_schema)
     engines = commands.add_parser("engines", help="print what is read of each engine, and what is computed, as Markdown")
     engines.set_defaults(run=_engines)
-    return parser
 
 
 def _language() -> str:

@@ -33,7 +33,13 @@ READERS: tuple[str, ...] = (
     "gpu.errors",
     "launch",
     "model_config",
-    "host",
+    "host.oom_tasks",
+    "host.course",
+    "host.memory",
+    "host.disk",
+    "host.containers",
+    "host.packages",
+    "host.processes",
 )
 
 

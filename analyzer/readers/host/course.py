@@ -16,7 +16,7 @@ from analyzer.readers.host.sizes import size_fact
 
 ANCHORS = (
     "rss_", "_rss", "rss,", ",rss", "RSS,", ",RSS", "rss;", ";rss", "rss\t", "\trss", "RSS (", "working_set",
-    "gpu_used", "gpu_mem", "used_mib",
+    "gpu_used", "gpu_mem_", "gpu_mem,", ",gpu_mem", ";gpu_mem", "\tgpu_mem", "gpu_mem (", "gpu_mem [", "gpu_memory_used", "used_mib",
     "used_gib", "mem_used", "memory_used", "host_mem", "vram_used", "vram_mib",
 )  # fmt: skip
 

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analyzer.readers import host
+from analyzer.readers import READERS
 from analyzer.readers.base import Page
 from analyzer.readers.host.sizes import size_fact
 
 FIXTURES = Path(__file__).parents[3] / "fixtures" / "readers" / "host"
 
 
+TOOLS = [import_module(f"analyzer.readers.{name}") for name in READERS if name.startswith("host.")]
+
+
 def read(text):
-    return host.read(Page("x", text.split("\n"))) if any(anchor in text for anchor in host.ANCHORS) else []
+    page = Page("x", text.split("\n"))
+    return [reading for tool in TOOLS if page.holds(tool.ANCHORS) for reading in tool.read(page)]
 
 
 def facts(text):
