@@ -21,7 +21,11 @@ TOOLS = [import_module(f"analyzer.readers.{name}") for name in READERS if name.s
 
 def read(text):
     page = Page("x", text.split("\n"))
-    return [reading for tool in TOOLS if page.holds(tool.ANCHORS) for reading in tool.read(page)]
+    found = []
+    for tool in TOOLS:  # where two claim a line, the first one has it
+        claims = tool.read(page) if page.holds(tool.ANCHORS) else []
+        found += [one for one in claims if not any(one.first <= other.last and other.first <= one.last for other in found)]
+    return sorted(found, key=lambda reading: reading.first)
 
 
 def facts(text):
