@@ -50,7 +50,7 @@ def _drop_output() -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def _parser(argv: Sequence[str]) -> _Parser:
+def _parser(argv: Sequence[str] = ()) -> _Parser:
     """The parser of ``argv``. Making that of every command takes as long as an analysis: ``analyze`` does without the others."""
     about = "Reads the text of an LLM server and answers with cause, memory ledger and computed fixes."
     parser = _Parser(prog="vramledger", description=about)

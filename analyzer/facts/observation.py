@@ -109,8 +109,13 @@ class Event:
 
 
 def excerpt(text: str, start: int = 0, end: int = 0, size: int = EXCERPT) -> str:
-    """At most ``size`` characters of ``text``, with ``text[start:end]`` among them."""
+    """At most ``size`` characters of ``text``, with ``text[start:end]`` among them, from a blank to a blank where there are some."""
     if len(text) <= size:
         return text
     left = max(0, min(start, end - size // 2, len(text) - size)) if start > size // 2 else 0
-    return text[left : left + size]
+    right = left + size
+    if left:
+        left = text.find(" ", left, start) + 1 or left
+    if right < len(text):
+        right = max(text.rfind(" ", end, right), 0) or right
+    return text[left:right]

@@ -25,8 +25,8 @@ REFUSALS = 4
 #: How much a setting's source is worth: what was typed, what stands in the engine's banner, what the engine says it was given.
 COMMAND, BANNER, ARGUMENTS = 0, 1, 2
 _STRENGTH = {"engine_config": BANNER}
-#: Characters of a line of arguments that are shown with one of them: such a line holds a hundred, and each is a setting with a source.
-ARGUMENT_EXCERPT = 320
+#: A line of arguments is the source of each of them, and may hold a hundred: of one longer than WHOLE so many characters are shown.
+WHOLE, ARGUMENT_EXCERPT = 1024, 320
 _CONTEXT = 32
 
 
@@ -72,7 +72,7 @@ class Record:
 
     def excerpt(self, text: str, start: int, end: int, size: int = EXCERPT) -> str:
         """``observation.excerpt`` of a redacted line. A part alone could hold a secret whose name, which tells it, is not in it."""
-        if len(text) <= size:
+        if len(text) <= max(size, WHOLE):
             return text
         cleaned = self.redact(text)
         if cleaned != text:

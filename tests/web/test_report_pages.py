@@ -32,7 +32,7 @@ def test_lines_of_a_log_are_those_that_the_report_names(one: Running) -> None:
         shown = client.get(base).json()
         assert (shown["name"], shown["total"], shown["first"], shown["folds"]) == ("engine.log", made["inputs"][0]["lines"], 1, [])
         for source in (source for finding in made["findings"] for source in finding["evidence"]):
-            assert shown["lines"][source["line"] - 1] == source["text"]
+            assert source["text"] in shown["lines"][source["line"] - 1]
         assert client.get(base, params={"input": 1, "first": 2, "count": 1}).json()["lines"] == [SMI.decode().splitlines()[1]]
         assert client.get(base, params={"first": 10_000}).json()["lines"] == []
         assert client.get(base, params={"input": 2}).status_code == 404
