@@ -55,7 +55,7 @@ def _parser(argv: Sequence[str] = ()) -> _Parser:
     about = "Reads the text of an LLM server and answers with cause, memory ledger and computed fixes."
     parser = _Parser(prog="vramledger", description=about)
     parser.add_argument("--version", action="version", version=f"vramledger {__version__}")
-    commands = parser.add_subparsers(metavar="COMMAND", required=True, parser_class=_Parser)
+    commands = parser.add_subparsers(metavar="COMMAND", required=True, parser_class=_Parser, prog="vramledger")
 
     analyze = commands.add_parser("analyze", help="analyse files, or standard input where none is named")
     analyze.add_argument("files", nargs="*", metavar="FILE", help="logs, GPU dumps, launch commands of one run; - is standard input")

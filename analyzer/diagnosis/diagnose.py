@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from analyzer.diagnosis import beside, command, growth_findings, orphans
-from analyzer.diagnosis.dump_remarks import alone, culprit, joined, remarks
+from analyzer.diagnosis import beside, command
 from analyzer.diagnosis.findings import other_findings, root_finding
 from analyzer.diagnosis.fingerprint import fingerprint, likeness
 from analyzer.diagnosis.rules import refine
@@ -18,7 +17,7 @@ from analyzer.engines.case import Case
 from analyzer.facts.attempt import Attempt
 from analyzer.facts.record import Record
 from analyzer.facts.view import View, view
-from analyzer.model import AttemptInfo, EngineInfo, Fact, InputInfo, Ledger, Outcome, Report, Segment, Source, State
+from analyzer.model import AttemptInfo, EngineInfo, Fact, Finding, InputInfo, Ledger, Outcome, Report, Segment, Source, State
 
 if TYPE_CHECKING:
     from analyzer.intake.redact import Redactor
@@ -37,13 +36,12 @@ def diagnose(record: Record, inputs: Sequence[InputInfo], library: Library, reda
     infos, earlier = past.infos, past.ledgers
     case = _case(shown, outcome)
     _remember(case, past)
-    further = [*orphans.findings(shown, outcome, library), *command.findings(shown, outcome, library)]
-    findings = [root_finding(case, outcome, library), *other_findings(case, outcome, library), *further]
-    seen = alone(shown)
-    if findings[0].cause is None and seen is not None:
-        findings[0] = replace(findings[0], explanation=seen)
-    findings = growth_findings.apply(case, outcome, library, findings)
-    findings[0] = replace(findings[0], explanation=joined(findings[0].explanation, [*remarks(case, outcome), *culprit(shown, outcome)]))
+    findings = [root_finding(case, outcome, library), *other_findings(case, outcome, library)]
+    further = command.findings(shown, outcome, library)
+    if shown.snapshots or shown.documents or shown.readings or shown.attempt.series:
+        findings = _with_dumps(case, outcome, library, findings, further)
+    else:  # what reads dumps and courses is not loaded for a log alone: the command line's time is made of that
+        findings += further
     infos.append(_info(subject, outcome, names))
     best = next((fix for fix in findings[0].fixes if fix.changes), None)
     arithmetic = engine(shown.engine)
@@ -66,6 +64,19 @@ def diagnose(record: Record, inputs: Sequence[InputInfo], library: Library, reda
         library=library.version,
         timeline=timeline(shown),
     )
+
+
+def _with_dumps(case: Case, outcome: Verdict, library: Library, findings: list[Finding], further: Sequence[Finding]) -> list[Finding]:
+    """``findings`` with what dumps and courses of memory add to them, and ``further`` ones."""
+    from analyzer.diagnosis import growth_findings, orphans
+    from analyzer.diagnosis.dump_remarks import alone, culprit, joined, remarks
+
+    seen = alone(case.view)
+    if findings[0].cause is None and seen is not None:
+        findings[0] = replace(findings[0], explanation=seen)
+    found = growth_findings.apply(case, outcome, library, [*findings, *orphans.findings(case.view, outcome, library), *further])
+    said = joined(found[0].explanation, [*remarks(case, outcome), *culprit(case.view, outcome)])
+    return [replace(found[0], explanation=said), *found[1:]]
 
 
 def _case(shown: View, outcome: Verdict) -> Case:

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
 
 from analyzer.engines.computed import Computed
-from analyzer.engines.vllm import flags, lint
+from analyzer.engines.vllm import flags
 from analyzer.engines.vllm.fixes.plan import Plan
 from analyzer.engines.vllm.flags import Kind
 from analyzer.model import Action, Change, FlagChange, Text, Value
+
+if TYPE_CHECKING:
+    from analyzer.engines.vllm import lint
 
 LENGTH, TENSOR = "--max-model-len", "--tensor-parallel-size"
 
@@ -43,6 +47,8 @@ def drop_flag(plan: Plan) -> Computed | None:
 
 def _issues(plan: Plan) -> list[lint.Issue]:
     """What the check says of each flag in the failing line's group ``flags``; flags that the table has in this version are left out."""
+    from analyzer.engines.vllm import lint  # reads commands, which few failures are about: not loaded for the others
+
     event = plan.case.event
     typed = plan.view.groups(event).get("flags", "") if event is not None else ""
     written = list(dict.fromkeys(word.partition("=")[0].rstrip(",") for word in typed.split() if re.match(r"--?[A-Za-z]", word)))
@@ -59,6 +65,8 @@ def _issues(plan: Plan) -> list[lint.Issue]:
 
 def _changes(plan: Plan, issue: lint.Issue) -> list[Change]:
     """Remove the old option; write the new one where its value is known, else say that it needs one."""
+    from analyzer.engines.vllm import lint
+
     given = _given(plan, issue.written)
     options = [lint.Option(issue.written, issue.written, given)]
     found: list[Change] = [
