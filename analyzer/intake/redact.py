@@ -36,6 +36,8 @@ _BLOCK_LINES, _STRANGERS = 512, 3
 _COLOUR = re.compile(r"\x1b\[[0-9;?]{0,40}[A-Za-z]")
 _CARET_COLOUR = re.compile(r"\^\[\[[0-9;]{0,40}m")
 _ESCAPE = re.compile(r"\\(?:(?<!:\\)(?<!:\\\\)[nrt]|(?:u001b|x1b|033)\[[0-9;]{0,40}m)")
+# Where the text quotes a path its separators are doubled; what is not is an escape.
+_LONE_ESCAPE = re.compile(r"(?<!\\)\\[nrt]")
 #: So many stand-ins that came with texts are told from each other, of one kind.
 _BROUGHT = 100_000
 
@@ -317,9 +319,11 @@ def _masked(text: str) -> str:
         text = _COLOUR.sub(_blank, text)
     if "^[[" in text:
         text = _CARET_COLOUR.sub(_blank, text)
-    if "\\" in text and "\\Users" not in text:
-        text = _ESCAPE.sub(_blank, text)
-    return text
+    if "\\Users" in text:  # on its own line \n, \r and \t begin the names of folders
+        if "\n" in text:
+            return "\n".join(map(_masked, text.split("\n")))
+        return _LONE_ESCAPE.sub(_blank, text) if "\\\\Users" in text else text
+    return _ESCAPE.sub(_blank, text) if "\\" in text else text
 
 
 def _blank(found: re.Match[str]) -> str:

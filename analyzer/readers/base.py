@@ -50,10 +50,10 @@ class Page:
 
     def source(self, index: int, text: str | None = None) -> Source:
         """The Source of ``lines[index]``, redacted; ``text`` where another text than the whole line shows the figure better."""
-        shown = (text if text is not None else self.lines[index])[:EXCERPT]
+        shown = text if text is not None else self.lines[index]
         # Several figures of one line are read one after the other: it is redacted once.
         if self._last is None or self._last[0] != index or self._last[1] != shown:
-            self._last = (index, shown, Source(self.name, self.first_line + index, self.redact(shown)))
+            self._last = (index, shown, Source(self.name, self.first_line + index, self.redact(shown)[:EXCERPT]))
         return self._last[2]
 
 

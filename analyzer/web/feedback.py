@@ -59,7 +59,7 @@ async def reason_of(request: Request) -> str | None:
 
 def redacted(rules: Any, reason: str | None) -> str | None:
     """A reason without secrets and personal data."""
-    return Redactor(rules).clean(reason[: stored.MOST_CHARACTERS]) if reason else None
+    return Redactor(rules).clean(reason)[: stored.MOST_CHARACTERS] if reason else None
 
 
 async def _body(request: Request) -> bytes:

@@ -84,6 +84,8 @@ def test_a_text_full_of_secrets() -> None:
         ("\x1b[36m10.1.1.1\x1b[0m up", "\x1b[36m<ip-1>\x1b[0m up"),
         ("\x1b[1;36mhf_abcdefghijklmnopqrstuvwxyzabcdefgh\x1b[0m", "\x1b[1;36m<token-1>\x1b[0m"),
         ('{"log":"a\\n10.1.1.1\\n"}', '{"log":"a\\n<ip-1>\\n"}'),
+        ('C:\\Users\\x\\n\n{"log":"a\\n10.1.1.1\\n"}', 'C:\\Users\\<user-1>\\n\n{"log":"a\\n<ip-1>\\n"}'),
+        ('{"log":"C:\\\\Users\\\\x\\\\n\\n10.1.1.1\\n"}', '{"log":"C:\\\\Users\\\\<user-1>\\\\n\\n<ip-1>\\n"}'),
         ("10.1.1.1 10.1.1.2 10.1.1.1", "<ip-1> <ip-2> <ip-1>"),
         ("FE80::A fe80::a", "<ip-1> <ip-1>"),
         ("İİİ 10.1.1.1", "İİİ <ip-1>"),

@@ -39,6 +39,6 @@ def read(page: Page) -> list[Reading]:
             last = index + 1
             words = f"{words} {following.strip()}"
         source = page.source(index)
-        snapshot = GpuSnapshot(source, error=page.redact(words[:1000]))
+        snapshot = GpuSnapshot(source, error=page.redact(words)[:1000])
         found.append(Reading("nvidia-smi-error", index, last, snapshots=[snapshot]))
     return found

@@ -81,7 +81,7 @@ def _table(page: Page, index: int) -> Reading | None:
             measured = _size(cells[column.place], column.unit)
             if measured is not None:
                 value, unit = measured
-                reading.facts.append(Fact(column.name, value, unit, page.source(place), gpu=column.gpu, time=page.redact(cells[time][:40])))
+                reading.facts.append(Fact(column.name, value, unit, page.source(place), gpu=column.gpu, time=page.redact(cells[time])[:40]))
     return reading if reading.facts else None
 
 

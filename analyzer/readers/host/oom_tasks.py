@@ -58,7 +58,7 @@ def _kernel(page: Page, index: int, line: str) -> Reading | None:
         if row is None or pages is None or virtual_size is None:
             break
         reading.last = place
-        holders.append(MemoryHolder(int(row["pid"]), page.redact(cells[-1][:64]), pages, page.source(place)))
+        holders.append(MemoryHolder(int(row["pid"]), page.redact(cells[-1])[:64], pages, page.source(place)))
         virtual_pages[row["pid"]] = virtual_size
         if len(holders) > 4 * HOLDERS:
             holders = nlargest(HOLDERS, holders, key=lambda holder: holder.bytes)
@@ -89,5 +89,5 @@ def _ray(page: Page, index: int, line: str) -> Reading | None:
         reading.last = place
         # Ray divides by 2**30 and prints GB.
         size = round(float(row["size"]) * GIB)
-        reading.holders.append(MemoryHolder(int(row["pid"]), page.redact(row["command"][:64].strip()), size, page.source(place)))
+        reading.holders.append(MemoryHolder(int(row["pid"]), page.redact(row["command"].strip())[:64], size, page.source(place)))
     return reading if reading.holders else None
