@@ -19,7 +19,7 @@ from analyzer.model import Report, facts, finding, gpu, ledger, report, text, un
 
 #: First byte of a stored report; bumped when older ones can no longer be read as they are.
 FORMAT = b"\x01"
-_LEVEL = 6
+_LEVEL = 3
 #: A report is bounded (report-contract.md); this is far beyond any, and keeps a damaged row from taking all memory.
 _MAX_BYTES = 1 << 30
 #: Key that tells which member of a union of classes a value is.

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 #: Bytes held in memory; what is more goes to a file without a name. It holds redacted text only.
 SPOOL_BYTES = 1 << 19
 _PIECE_BYTES = 1 << 18
+_LEVEL = 3
 _Block = tuple[bytes, bool]  # whole lines, and whether the server is started anew in them
 
 
@@ -33,7 +34,8 @@ class Keeper:
         self._head_bytes = head_bytes
         self._tail_bytes = tail_bytes
         self._spool = tempfile.SpooledTemporaryFile(max_size=SPOOL_BYTES)  # noqa: SIM115 — closed by finish
-        self._zstd = zstandard.ZstdCompressor(level=1).compressobj()
+        self._zstd = zstandard.ZstdCompressor(level=_LEVEL).compressobj()
+        self._digest = hashlib.sha256()
         self._size = 0
         self._taken = 0  # bytes of the head before redaction
         self._start: list[bytes] = []
@@ -95,7 +97,11 @@ class Keeper:
         """What was kept, ``renumber`` applied to it (stand-ins → the report's). To be called once."""
         self.close()
         self._spool.seek(0)
-        machine = zstandard.ZstdCompressor(level=3).compressobj()
+        if renumber is None:
+            with self._spool:
+                kept = self._spool.read()
+            return KeptText(self._digest.digest(), kept, self._size, self._gaps[0], self._gap_lines, self._gaps[1], self._second_gap_lines)
+        machine = zstandard.ZstdCompressor(level=_LEVEL).compressobj()
         digest = hashlib.sha256()
         out, size, waiting = bytearray(), 0, b""
         marks = sorted({mark for mark in self._gaps if mark} | {self._size})
@@ -111,7 +117,7 @@ class Keeper:
                 last = not piece or position in marks
                 cut = len(waiting) if last else waiting.rfind(b"\n") + 1
                 text, waiting = waiting[:cut], waiting[cut:]
-                if renumber is not None and text:
+                if text:
                     text = renumber(text.decode("utf-8", "replace")).encode("utf-8", "replace")
                 digest.update(text)
                 size += len(text)
@@ -134,4 +140,5 @@ class Keeper:
     def _write(self, block: bytes) -> None:
         text = self._clean(block.decode("utf-8", "replace")).encode("utf-8", "replace")
         self._size += len(text)
+        self._digest.update(text)
         self._spool.write(self._zstd.compress(text))

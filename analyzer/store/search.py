@@ -46,15 +46,17 @@ def texts_of(columns: Mapping[str, Any]) -> list[str]:
 def add(database: Database, session: Session, identifier: str, created: datetime, columns: Mapping[str, Any]) -> None:
     """Make an analysis found by what its ``columns`` say."""
     texts = {term_id(text): text for text in texts_of(columns)}
-    for key in sorted(texts):  # in one order, so that no two writers wait for each other in a circle
-        statement = database.insert(Term).values(id=key, text=texts[key])
-        session.execute(statement.on_conflict_do_update(index_elements=[Term.id], set_={"text": texts[key]}))
+    if not texts:
+        return
+    statement = database.insert(Term)
+    statement = statement.on_conflict_do_update(index_elements=[Term.id], set_={"text": statement.excluded.text})
+    # In one order, so that no two writers wait for each other in a circle.
+    session.execute(statement, [{"id": key, "text": texts[key]} for key in sorted(texts)])
     rows = [
         {"term_id": key, "analysis_id": identifier, "created": created, "cause": columns.get("cause"), "engine": columns.get("engine")}
         for key in texts
     ]
-    if rows:
-        session.execute(insert(AnalysisTerm), rows)
+    session.execute(insert(AnalysisTerm), rows)
 
 
 def terms_of(session: Session, identifiers: Sequence[str]) -> list[int]:

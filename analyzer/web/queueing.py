@@ -15,7 +15,7 @@ from fastapi import APIRouter, Request
 from starlette.responses import Response, StreamingResponse
 
 from analyzer.intake.errors import IntakeError
-from analyzer.store import queued, repository
+from analyzer.store import queued
 from analyzer.store.receiving import FAILED
 from analyzer.store.repository import DONE
 from analyzer.store.secrets import is_id, new_id, new_token, token_hash
@@ -95,8 +95,7 @@ async def receive_queued(request: Request, name: str) -> Response:
     else:
         outcome, _ = await receive.read_body(request, here, name, forms=True, keep=True, body=body)
         made = NewAnalysis(identifier, created, token_hash(token), outcome.report, outcome.inputs, host)
-        await here.store(repository.create, here.database, made)
-        await here.store(here.noticed, outcome.report)
+        await here.store(here.keep, made)
         state = DONE
     place = f"/v1/analyses/{identifier}"
     answer = json_response(

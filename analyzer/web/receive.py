@@ -58,8 +58,7 @@ async def receive_new(request: Request, name: str, *, forms: bool, keep: bool = 
         return Received(outcome, None, None, fields)
     identifier, token, created = new_id(), new_token(), now()
     new = NewAnalysis(identifier, created, token_hash(token), outcome.report, outcome.inputs, host_name(request), outcome.rows)
-    await here.store(repository.create, here.database, new)
-    await here.store(here.noticed, outcome.report)
+    await here.store(here.keep, new)
     return Received(outcome, Stored(identifier, created), token, fields)
 
 

@@ -12,6 +12,7 @@ from anyio import CapacityLimiter, to_thread
 
 from analyzer.intake.redact import Redactor
 from analyzer.patterns.runner import runner
+from analyzer.store import repository
 from analyzer.web import negotiate
 from analyzer.web.crew import Crew
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from analyzer.patterns.model import Library
     from analyzer.settings import Settings
     from analyzer.store.database import Database
+    from analyzer.store.values import NewAnalysis
     from analyzer.web.body import Pipes
     from analyzer.web.metrics import Metrics
 
@@ -67,6 +69,11 @@ class Service:
         from analyzer.jobs.queue import Jobs
 
         return Jobs(self.settings, self.database)
+
+    def keep(self, new: NewAnalysis) -> None:
+        """Store an analysis; when this returns it survives a kill."""
+        repository.create(self.database, new)
+        self.noticed(new.report)
 
     def noticed(self, report: Report) -> None:
         """A report was stored: a failure that is seen for the first time is told to whoever asked for that."""
