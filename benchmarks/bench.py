@@ -105,11 +105,14 @@ def scan(table: Table, folder: Path) -> None:
     theirs: dict[int, float] = {}
     newlines: dict[int, float] = {}
     counting = "import sys; print(sum(piece.count(b'\\n') for piece in iter(lambda f=open(sys.argv[1], 'rb'): f.read(1 << 20), b'')))"
-    for size, times in ((SMALL, 3), (LARGE, 3)):
-        commands: list[Sequence[str | Path]] = [(*ANALYZE, logs[size]), (PYTHON, "-c", counting, logs[size])]
+    commands: list[Sequence[str | Path]] = []
+    for size in (SMALL, LARGE):
+        commands += [(*ANALYZE, logs[size]), (PYTHON, "-c", counting, logs[size])]
         if rg:
             commands.append((rg, "-a", "-c", "-F", "-f", folder / "anchors", logs[size]))
-        ours[size], newlines[size], *rest = in_turn(times, *commands)
+    took = in_turn(5, *commands)  # both sizes in each turn: a machine is not as fast all the time, and the slope is their difference
+    for size, (own, counted, *rest) in ((SMALL, took[: len(took) // 2]), (LARGE, took[len(took) // 2 :])):
+        ours[size], newlines[size] = own, counted
         if rest:
             theirs[size] = rest[0]
     step = LARGE - SMALL
