@@ -10,6 +10,9 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import settings as hypothesis_settings
 
+from analyzer.store.database import Database
+from analyzer.store.upgrade import upgrade
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
@@ -82,3 +85,11 @@ def module_database_url(request: pytest.FixtureRequest, tmp_path_factory: pytest
 hypothesis_settings.register_profile("suite", derandomize=True, deadline=None)
 hypothesis_settings.register_profile("explore", deadline=None, print_blob=True)
 hypothesis_settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "suite"))
+
+
+@pytest.fixture
+def database(database_url: str) -> Iterator[Database]:
+    upgrade(database_url)
+    opened = Database(database_url)
+    yield opened
+    opened.close()

@@ -6,7 +6,7 @@ Identities: gpu-errors.md, section 1.3. ``total = process + other_processes + fr
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 
 from analyzer.engines import dumps, reconcile
@@ -15,7 +15,8 @@ from analyzer.engines.lines import Lines, spell
 from analyzer.engines.moment import When
 from analyzer.engines.reconcile import cards_of, held, on_card
 from analyzer.facts.observation import Event
-from analyzer.model import Fact, Gpu, GpuSnapshot
+from analyzer.facts.view import View
+from analyzer.model import Fact, Gpu, GpuSnapshot, Ledger
 from analyzer.model.units import MIB
 
 #: Less than this is rounding of printed figures (two decimals of GiB), not memory that nobody names.
@@ -96,10 +97,19 @@ def sentence_events(case: Case) -> list[tuple[int | None, int | None, Event]]:
     return [(rank, gpu, event) for (rank, gpu), event in found.items()]
 
 
-def sentence_units(case: Case) -> list[tuple[int | None, int | None, Event | None]]:
-    """The same; where there is no sentence, GPU 0 without one: for engines whose lines name no device."""
-    found: list[tuple[int | None, int | None, Event | None]] = [*sentence_events(case)]
-    return found or [(0, 0, None)]
+def sentence_ledgers(case: Case, fill: Callable[[View, Lines], None]) -> list[Ledger]:
+    """A ledger for each out-of-memory sentence, without one GPU 0's: for engines whose lines name no device. ``fill`` adds their lines."""
+    units: list[tuple[int | None, int | None, Event | None]] = [*sentence_events(case)]
+    found = []
+    for rank, gpu, event in units or [(0, 0, None)]:
+        lines = Lines()
+        if event is not None:
+            out_of_memory(lines, case.view.event_facts(event))
+        fill(case.view, lines)
+        balance(lines)
+        if lines:
+            found.append(lines.ledger(case.view.attempt.index, gpu if gpu is not None else rank, rank, case.moment))
+    return found
 
 
 # --- dumps -------------------------------------------------------------------------------------------------------------------------

@@ -6,15 +6,13 @@ from dataclasses import dataclass, field
 
 from analyzer.intake.lines import Process
 from analyzer.model import Value
+from analyzer.model.facts import EXCERPT
 from analyzer.patterns.model import Frame, Pattern
-
-#: Most characters of a line that are kept, around what matters (report-contract: evidence and source texts).
-EXCERPT = 4096
 
 
 @dataclass(slots=True)  # not frozen: see Figure in patterns/extract.py
 class Place:
-    """A line of an input, not yet redacted."""
+    """A line of an input, not yet redacted; of a long one a part, which is."""
 
     input: int
     line: int

@@ -7,10 +7,11 @@ from dataclasses import dataclass, field
 
 from analyzer.facts.attempt import Attempt, SettingSeen, process_key
 from analyzer.facts.engine import MANY_LOADS, foreign
-from analyzer.facts.observation import EXCERPT, Event, Observation, Place, excerpt
+from analyzer.facts.observation import Event, Observation, Place, excerpt
 from analyzer.facts.oom import own_process
 from analyzer.intake.lines import Line
-from analyzer.model import Fact, GpuSnapshot, Series, Setting, Source
+from analyzer.model import Fact, GpuSnapshot, Series
+from analyzer.model.facts import EXCERPT
 from analyzer.patterns.extract import Hit
 from analyzer.patterns.model import Pattern
 from analyzer.readers.base import Reading
@@ -327,9 +328,3 @@ def _ended(attempt: Attempt) -> bool:
     if attempt.shutdown is not None:
         return True
     return any(event.cause is not None and not event.pattern.keeps_running for event in attempt.events)
-
-
-def setting_of(place: Source, value: object) -> Setting:
-    """A Setting, for values that JSON knows; anything else as its text."""
-    plain = value if value is None or isinstance(value, (int, float, str, bool)) else str(value)
-    return Setting(plain, place)

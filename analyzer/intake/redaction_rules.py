@@ -24,7 +24,7 @@ class Index:
 
     def __init__(self, rules: Sequence[RedactionRule], *, cache: bool) -> None:
         """``cache``: keep what is compiled between runs."""
-        self.rules = [Rule(rule, place) for place, rule in enumerate(rules)]
+        self.rules = [Rule(rule) for rule in rules]
         numbered = sorted({rule.kind for rule in rules if not rule.drop}) or [""]
         dropped = sorted({rule.kind for rule in rules if rule.drop}) or [""]
         self.stand_in = re.compile(
@@ -74,11 +74,10 @@ def index_of(rules: Sequence[RedactionRule]) -> Index:
 class Rule:
     """A rule, compiled when it is first tried."""
 
-    __slots__ = ("__dict__", "drop", "kind", "place", "rule")
+    __slots__ = ("__dict__", "drop", "kind", "rule")
 
-    def __init__(self, rule: RedactionRule, place: int) -> None:
+    def __init__(self, rule: RedactionRule) -> None:
         self.rule = rule
-        self.place = place
         self.kind = rule.kind
         self.drop = rule.drop
 

@@ -12,9 +12,13 @@ Value = int | float | str | bool
 SERIES_POINTS = 2000
 
 
+#: Most characters of a line that a Source keeps, around what matters.
+EXCERPT = 4096
+
+
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Where something stands: the input's name, the line (from 1) and its text, redacted, at most 4,096 characters around the match."""
+    """Where something stands: the input's name, the line (from 1) and its text, redacted, at most EXCERPT characters around the match."""
 
     input: str
     line: int

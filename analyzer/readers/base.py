@@ -7,9 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from analyzer.model import Fact, GpuSnapshot, Setting, Source
-
-#: Most characters of a line that a Source keeps, around what matters.
-EXCERPT = 4096
+from analyzer.model.facts import EXCERPT
 
 
 class Page:

@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from analyzer.facts.attempt import EVENTS_OF_A_PATTERN, SCOPES_OF_A_NAME
-from analyzer.facts.observation import EXCERPT, Kept, Observation, Place, excerpt
+from analyzer.facts.observation import Kept, Observation, Place, excerpt
 from analyzer.facts.record import ARGUMENT_EXCERPT, ATTEMPTS_KEPT
 from analyzer.intake.limits import Limits
 from analyzer.model import Series, State
-from analyzer.model.facts import SERIES_POINTS
+from analyzer.model.facts import EXCERPT, SERIES_POINTS
 from tests.logs import AVAILABLE, BANNER, ENGINE, READY, SHUTDOWN, STATISTICS, WEIGHTS, facts, finding, oom, raised, served, start, told
 
 # --- attempts ----------------------------------------------------------------------------------------------------------------------

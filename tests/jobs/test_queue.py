@@ -29,14 +29,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-@pytest.fixture
-def database(database_url: str) -> Iterator[Database]:
-    upgrade(database_url)
-    opened = Database(database_url)
-    yield opened
-    opened.close()
-
-
 @pytest.fixture(scope="module")
 def live(module_database_url: str) -> Iterator[Running]:
     with running(module_database_url) as found:

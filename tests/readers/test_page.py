@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from analyzer.intake.redact import Redactor
+from analyzer.model.facts import EXCERPT
 from analyzer.patterns.load import load
 from analyzer.readers import Page, read_page
-from analyzer.readers.base import EXCERPT
 
 TOKEN = "hf_" + "aB3dE5gH7j" * 4
 

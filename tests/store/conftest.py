@@ -6,8 +6,6 @@ import hashlib
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-import pytest
-
 from analyzer.model import (
     Action,
     AttemptInfo,
@@ -37,22 +35,12 @@ from analyzer.model import (
     State,
     Text,
 )
-from analyzer.store.database import Database
 from analyzer.store.keep import Keeper
 from analyzer.store.secrets import new_id
-from analyzer.store.upgrade import upgrade
 from analyzer.store.values import KeptInput, NewAnalysis
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-
-@pytest.fixture
-def database(database_url: str) -> Iterator[Database]:
-    upgrade(database_url)
-    opened = Database(database_url)
-    yield opened
-    opened.close()
+    pass
 
 
 def kept(text: str, name: str = "engine.log") -> KeptInput:

@@ -29,6 +29,14 @@ def _affected(view: View) -> bool:
         return False
 
 
+def _plan(view: View, lines: Lines) -> None:
+    lines.measured("kv_cache", view.fact("kv_cache"))
+    size, count = view.attempt.signs.get("lmdeploy.block_size"), view.fact("kv_cache.gpu_blocks")
+    if size is not None and count is not None and isinstance(count.value, int):
+        each = round(float(number(size.seen[-1][1]["size"])) * MIB)
+        lines.derived("kv_cache", each * count.value, f"{count.value} blocks × {human(each)}", count.source)
+
+
 FLAGS = dict.fromkeys(
     ("--cache-max-entry-count", "--session-len", "--max-batch-size", "--quant-policy", "--tp", "--max-prefill-token-num"),
     "",
@@ -44,22 +52,7 @@ class LMDeploy(PoolServer):
 
     def ledgers(self, case: Case) -> list[Ledger]:
         """GPU 0's: the pool by its blocks or as it is printed; and one for each out-of-memory sentence."""
-        view = case.view
-        found = []
-        for rank, gpu, event in device.sentence_units(case):
-            lines = Lines()
-            if event is not None:
-                device.out_of_memory(lines, view.event_facts(event))
-            lines.measured("kv_cache", view.fact("kv_cache"))
-            size, count = view.attempt.signs.get("lmdeploy.block_size"), view.fact("kv_cache.gpu_blocks")
-            if size is not None and count is not None and isinstance(count.value, int):
-                each = round(float(number(size.seen[-1][1]["size"])) * MIB)
-                lines.derived("kv_cache", each * count.value, f"{count.value} blocks × {human(each)}", count.source)
-            device.balance(lines)
-            if lines:
-                place = gpu if gpu is not None else rank
-                found.append(lines.ledger(view.attempt.index, place, rank, case.moment))
-        return found
+        return device.sentence_ledgers(case, _plan)
 
     def refine(self, case: Case) -> Refinement | None:
         """The two releases that took the ratio of the whole card ask for more than the weights leave."""

@@ -13,10 +13,21 @@ from analyzer.engines.lines import Lines
 from analyzer.engines.llama_cpp.fixes import smaller_context
 from analyzer.engines.neighbours import stop_process
 from analyzer.engines.refinement import Refinement
+from analyzer.facts.view import View
 from analyzer.model import Confidence, Ledger
 
 #: Lines with which the runtime's start ends: it prints no other sign of being ready.
 POOLS = ("trtllm.pool.tokens", "trtllm.pool")
+
+
+def _plan(view: View, lines: Lines) -> None:
+    lines.measured("total", view.fact("device.total"))
+    lines.measured("weights", view.fact("weights"))
+    lines.measured("kv_cache", view.fact("kv_cache"))
+    after, pool = view.fact("device.free_after_weights"), lines.get("kv_cache")
+    if after is not None and after.bytes is not None and pool is not None and after.bytes > pool:
+        lines.derived("free", after.bytes - pool, "free after the engine − pool", after.source)
+
 
 FLAGS = {
     "--kv_cache_free_gpu_memory_fraction": "",
@@ -36,23 +47,7 @@ class TensorRTLLM(PoolServer):
 
     def ledgers(self, case: Case) -> list[Ledger]:
         """GPU 0's (ranks repeat the lines without a name), and one for each out-of-memory sentence."""
-        view = case.view
-        found = []
-        for rank, gpu, event in device.sentence_units(case):
-            lines = Lines()
-            if event is not None:
-                device.out_of_memory(lines, view.event_facts(event))
-            lines.measured("total", view.fact("device.total"))
-            lines.measured("weights", view.fact("weights"))
-            lines.measured("kv_cache", view.fact("kv_cache"))
-            after, pool = view.fact("device.free_after_weights"), lines.get("kv_cache")
-            if after is not None and after.bytes is not None and pool is not None and after.bytes > pool:
-                lines.derived("free", after.bytes - pool, "free after the engine − pool", after.source)
-            device.balance(lines)
-            if lines:
-                place = gpu if gpu is not None else rank
-                found.append(lines.ledger(view.attempt.index, place, rank, case.moment))
-        return found
+        return device.sentence_ledgers(case, _plan)
 
     def refine(self, case: Case) -> Refinement | None:
         """The pool is the last line of this runtime's start: with it and no error the start succeeded."""

@@ -21,21 +21,14 @@ BYTES = {"float16": 2, "bfloat16": 2, "half": 2, "float32": 4, "fp8_e5m2": 1, "f
 
 def ledgers(case: Case) -> list[Ledger]:
     """One ledger a shard that a line is about: those of out-of-memory sentences, else shard 0's (all have the same pool)."""
-    view = case.view
-    found = []
-    for rank, gpu, event in device.sentence_units(case):
-        lines = Lines()
-        if event is not None:
-            device.out_of_memory(lines, view.event_facts(event))
-        _pool(view, lines)
-        total, share = lines.get("total"), view.number("budget.utilization")
-        if total is not None and share:
-            lines.derived("budget", round(total * share), spell("total × cuda_memory_fraction = {t} × {f}", t=total, f=float(share)))
-        device.balance(lines)
-        if lines:
-            place = gpu if gpu is not None else rank
-            found.append(lines.ledger(view.attempt.index, place, rank, case.moment))
-    return found
+    return device.sentence_ledgers(case, _plan)
+
+
+def _plan(view: View, lines: Lines) -> None:
+    _pool(view, lines)
+    total, share = lines.get("total"), view.number("budget.utilization")
+    if total is not None and share:
+        lines.derived("budget", round(total * share), spell("total × cuda_memory_fraction = {t} × {f}", t=total, f=float(share)))
 
 
 def _pool(view: View, lines: Lines) -> None:

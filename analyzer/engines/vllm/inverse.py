@@ -110,11 +110,6 @@ def utilization_for_free(total: int, free0: int) -> float:
     return utilization_down(total, min(free0, total))
 
 
-def utilization_for_room(total: int, budget: int, room_now: int, room_needed: int) -> float:
-    """The largest utilization that leaves ``room_needed`` bytes outside the budget where ``room_now`` are left now."""
-    return utilization_down(total, budget - max(0, room_needed - room_now))
-
-
 def equivalent_utilization_gap(total: int, utilization: float, equivalent: float) -> int:
     """The graph estimate out of the profiler's note (0.18.0+): ``|utilization − equivalent| × total``, exact to ±0.00005 × total."""
     return budget_bytes(total, abs(Fraction(str(utilization)) - Fraction(str(equivalent))))

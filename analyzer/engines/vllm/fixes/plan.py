@@ -14,7 +14,7 @@ from analyzer.engines.vllm.eras import Era, Others, Where, common_others, defaul
 from analyzer.engines.vllm.identity import budget_bytes
 from analyzer.engines.vllm.ledger import environment, eras, graphs_inside, reserved
 from analyzer.facts.view import View
-from analyzer.model import Basis, Fact, Ledger, LedgerLine
+from analyzer.model import Basis, Ledger, LedgerLine
 from analyzer.model.ledger import ordered
 
 #: V0's block of tokens where nothing states another one (vllm/config.py, CUDA).
@@ -256,10 +256,6 @@ class Plan:
         if pool is None or pool <= 0 or (self.needed is not None and pool < self.needed):
             return False
         return budget is None or total is None or budget <= total
-
-    def last_fact(self, name: str) -> Fact | None:
-        """The latest fact of a name for the deciding rank."""
-        return self.view.fact(name, self.rank)
 
 
 PLAN_LINES = frozenset(
