@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page, Route, expect, sync_playwright
 
 from tests.web.conftest import CAUSE, LOG, SMI, Running, running
 
@@ -180,6 +180,19 @@ def test_a_part_of_the_ledger_leads_to_its_line(watched: Callable[..., Page]) ->
     expect(page.locator(".viewer-row.chosen")).to_have_count(4)
     page.get_by_role("button", name="next evidence").click()
     expect(page.locator(".viewer-row.chosen.proof")).to_have_count(1)
+
+
+def test_a_line_chosen_while_the_log_is_on_its_way_is_shown(watched: Callable[..., Page]) -> None:
+    page = watched()
+    held: list[Route] = []
+    page.route(re.compile(r"/v1/analyses/[^/]+/log"), lambda route: held.append(route))
+    example(page)
+    page.wait_for_function("() => !document.querySelector('.viewer').hidden")
+    page.locator("svg.ledger a").first.click()
+    for route in held:
+        route.continue_()
+    expect(page.locator(".viewer-row.chosen")).to_contain_text("model weights take 7.51GiB")
+    expect(page.locator(".viewer-row.chosen")).to_be_in_viewport()
 
 
 def test_a_slider_redraws_the_bar(watched: Callable[..., Page]) -> None:

@@ -163,13 +163,18 @@
     draw();
   }
 
+  let latest = 0;
   async function open(place) {
+    let file;
+    latest = place;
     try {
-      current = await load(place);
+      file = await load(place);
     } catch {
       root.querySelector("[data-count]").textContent = words.failed;
       return null;
     }
+    if (latest !== place) return null; // another file was asked for meanwhile
+    current = file;
     const select = root.querySelector("[data-input]");
     if (select) select.value = String(place);
     root.querySelector("[data-goto]").max = current.total;
@@ -179,7 +184,7 @@
   }
 
   async function go(place, from, to = from) {
-    const file = current && current.place === place ? current : await open(place);
+    const file = latest === place && current && current.place === place ? current : await open(place);
     if (!file) return;
     chosen = [from, to];
     if (file.folds.some(([first, last, kind]) => kind !== "left_out" && first <= from && from <= last)) unfold(file, from);
@@ -207,11 +212,15 @@
     root.hidden = false;
     const list = document.querySelector("[data-cited]");
     const before = marks.find((mark) => mark[2] === "proof");
-    if (!(await follow()) && !(await open(before ? before[0] : 0))) { root.hidden = true; return; }
+    const opened = window.location.hash;
+    if (!(await follow())) await open(before ? before[0] : 0);
+    if (!current) { root.hidden = true; return; }
     // The list of cited lines is what is shown without a script; its ids would catch the links.
     if (list) list.remove();
-    if (!HASH.test(window.location.hash) && before) scrollTo(current, before[1]);
     window.addEventListener("hashchange", follow);
+    // A line may have been chosen while the log was on its way.
+    if (!HASH.test(window.location.hash)) { if (before) scrollTo(current, before[1]); }
+    else if (window.location.hash !== opened) follow();
     // A link to the line that the address already names changes nothing, and is still meant.
     document.addEventListener("click", (event) => {
       const link = event.target.closest('a[href^="#"]');
