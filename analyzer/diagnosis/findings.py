@@ -78,7 +78,7 @@ def root_finding(case: Case, verdict: Verdict, library: Library) -> Finding:
         words.explanation(cause, pattern.text if own and pattern is not None else None, known),
         evidence,
         root=True,
-        needs=words.needs([name for name in needs if not _have(name, view)], library, known),
+        needs=words.needs([name for name in needs if not have(name, view)], library, known),
         not_this=words.not_this(against, library, known),
         fixes=changed,
         pattern=pattern.id if pattern is not None else None,
@@ -294,27 +294,6 @@ def _open_words(view: View, *, failed: bool) -> Text:
     return words.UNKNOWN_OPEN if view.attempt.patterns or view.readings else words.UNKNOWN_NOTHING
 
 
-def _have(need: str, view: View) -> bool:
-    """Whether the inputs hold what a need asks for: then it is not asked for."""
-    if need == "log_head":
-        return view.arguments_seen or bool(view.attempt.settings)
-    if need == "nvidia_smi_now":
-        return bool(view.snapshots)
-    if need == "card_total":
-        return bool(view.snapshots) or any(view.fact(name) is not None for name in ("device.total", "oom.total"))
-    if need == "full_oom_line":
-        return view.fact("oom.tried") is not None and view.fact("oom.total") is not None
-    if need in ("engine_version", "serve_help"):
-        return view.version is not None
-    if need == "topology":
-        return any(snapshot.links for snapshot in view.snapshots)
-    if need == "launch_command":
-        return view.command is not None
-    if need == "model_config":
-        return view.model is not None
-    return have(need, view)
-
-
 def _open_needs(view: View, library: Library, *, failed: bool) -> tuple[str, ...]:
     """What to ask for where the cause is open: what its symptoms ask for, then the missing part of the log."""
     names: list[str] = []
@@ -325,7 +304,7 @@ def _open_needs(view: View, library: Library, *, failed: bool) -> tuple[str, ...
         names += ["log_head", "first_worker_error"]
     else:
         names.append("what_follows" if view.attempt.stage is not None else "log_head")
-    return tuple(name for name in dict.fromkeys(names) if not _have(name, view) or name == "log_head")
+    return tuple(name for name in dict.fromkeys(names) if not have(name, view) or name == "log_head")
 
 
 # --- fixes -------------------------------------------------------------------------------------------------------------------------

@@ -28,12 +28,26 @@ def _busy(view: View) -> bool:
     return any(gpu.utilization_percent is not None for snapshot in view.snapshots for gpu in snapshot.gpus)
 
 
+def _total(view: View) -> bool:
+    """Whether the card's total is known, or of no use: a pool that was set by hand is not sized by the utilization."""
+    return bool(view.snapshots) or any(view.fact(name) is not None for name in ("device.total", "oom.total", "kv_cache.requested"))
+
+
 def _engine_log(view: View) -> bool:
     return bool(view.attempt.processes or view.attempt.stages or view.attempt.last_statistics)
 
 
 #: Need -> whether the inputs hold what it asks for. What is not listed is always asked for.
 HAVE: dict[str, Callable[[View], bool]] = {
+    "log_head": lambda view: view.arguments_seen or bool(view.attempt.settings),
+    "nvidia_smi_now": lambda view: bool(view.snapshots),
+    "card_total": _total,
+    "full_oom_line": lambda view: view.fact("oom.tried") is not None and view.fact("oom.total") is not None,
+    "engine_version": lambda view: view.version is not None,
+    "serve_help": lambda view: view.version is not None,
+    "topology": lambda view: any(snapshot.links for snapshot in view.snapshots),
+    "launch_command": lambda view: view.command is not None,
+    "model_config": lambda view: view.model is not None,
     "df_all": _facts("disk."),
     "df_shm": _facts("shm.total", "shm.free"),
     "host_memory": _facts("host.total"),

@@ -269,3 +269,24 @@ def test_a_pool_set_by_hand_is_made_smaller_and_no_utilization_is_advised() -> N
     assert [change.to for change in changes] == [8_500_000_000]
     assert report.root.window is None
     assert report.ledgers[0].get("budget") is None
+
+
+TOO_SMALL_PIN = """\
+(APIServer pid=1) INFO 03-04 09:59:00 [utils.py:233] non-default args: {{'model': 'Qwen/Qwen3-8B', 'kv_cache_memory_bytes': 4000000000, 'max_model_len': 40960}}
+(EngineCore_DP0 pid=3) INFO 03-04 10:00:00 [core.py:77] Initializing a V1 LLM engine (v0.14.0) with config: model='Qwen/Qwen3-8B', dtype=torch.bfloat16
+(EngineCore_DP0 pid=3) INFO 03-04 10:00:00 [gpu_model_runner.py:3300] Model loading took 15.27 GiB memory and 4.7 seconds
+(EngineCore_DP0 pid=3) INFO 03-04 10:00:00 [gpu_worker.py:300] Initial free memory {free} GiB, reserved 3.73 GiB memory for KV Cache as specified by kv_cache_memory_bytes config and skipped memory profiling. This does not respect the gpu_memory_utilization config.
+(EngineCore_DP0 pid=3) ERROR 03-04 10:00:09 [core.py:843] ValueError: To serve at least one request with the models's max seq len (40960), (5.62 GiB KV cache is needed, which is larger than the available KV cache memory (3.73 GiB). Based on the available memory, the estimated maximum model length is 27136. Try increasing `gpu_memory_utilization` or decreasing `max_model_len` when initializing the engine.
+"""
+
+
+@pytest.mark.parametrize(("free", "pins"), [("23.25", [6_100_000_000]), ("20.50", [])])
+def test_a_pool_set_by_hand_grows_to_one_request_where_the_card_has_it(free: str, pins: list[int]) -> None:
+    """5.62 GiB are 6,034,428,887 bytes; 20.5 GiB free less 15.27 of weights do not hold them. The total is of no use, nor a utilization."""
+    report = analyze([("engine.log", io.BytesIO(TOO_SMALL_PIN.format(free=free).encode()))])
+    assert report.outcome.cause == "kv_cache.too_small_for_max_len"
+    found = fixes(report)
+    assert [to for flag, (to, _) in found.items() if flag == "--kv-cache-memory-bytes"] == pins
+    assert UTILIZATION not in found
+    assert report.root is not None
+    assert not any("nvidia-smi" in need.en for need in report.root.needs)

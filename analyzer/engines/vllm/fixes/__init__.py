@@ -30,6 +30,7 @@ SOLVERS: dict[str, Callable[[Case], Computed | None]] = {
         "utilization_to_free": budget.utilization_to_free,
         "cumulative_utilization": budget.cumulative_utilization,
         "kv_cache_memory_bytes": budget.kv_cache_memory_bytes,
+        "larger_pinned_pool": budget.larger_pinned_pool,
         "cpu_kv_space": budget.cpu_kv_space,
         "lower_cpu_kv_space": budget.lower_cpu_kv_space,
         "max_model_len_fits": length.max_model_len_fits,

@@ -326,6 +326,29 @@ def _smaller_pin(plan: Plan, pinned: int) -> int | None:
     return (pinned - plan.shortfall.missing - plan.total // 100) // 10**8 * 10**8
 
 
+def larger_pinned_pool(plan: Plan) -> Computed | None:
+    """A pool set by hand that holds no full request: what one needs and a block more (V1's null block), in whole 100 MB.
+
+    Nothing where the card was measured not to have it. What activations and graphs take besides is not measured in this mode.
+    """
+    flag, pinned, needed = plan.spelled("--kv-cache-memory-bytes"), plan.pinned, plan.needed
+    if flag is None or pinned is None or needed is None or pinned >= needed:
+        return None
+    to = (needed // 10**8 + 1) * 10**8
+    weights = plan.line("weights")
+    room = Text("", "")
+    if plan.free0 is not None and weights is not None:
+        rest = inverse.pinned_room(plan.free0, to, weights=weights)
+        if rest <= 0:
+            return None
+        room = Text(
+            f" {human(rest)} of what was free at start remain for activations and CUDA graphs.",
+            f"启动时的空闲显存还剩 {human(rest)} 给激活和 CUDA graph。",
+        )
+    values: dict[str, str | Text] = {"flag": flag, "before": str(pinned), "to": str(to), "needed": human(needed), "room": room}
+    return Computed((FlagChange(flag, pinned, to),), values, plan.with_pool(to, "set by hand"), verified=False)
+
+
 def cap_kv_blocks(plan: Plan) -> Computed | None:
     """On unified memory: the pool by number of blocks, half of what the budget computed (V0; V1 keeps the profiled number)."""
     blocks = plan.view.number("kv_cache.gpu_blocks")
