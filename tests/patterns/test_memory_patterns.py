@@ -212,6 +212,7 @@ COMPUTED: dict[str, set[str]] = {
     "cpu_offload": {"flag", "to", "size"},
     "enable_chunked_prefill": {"flag", "before", "to"},
     "cap_kv_blocks": {"flag", "to", "size"},
+    "larger_pinned_pool": {"flag", "before", "to", "needed", "room"},
 }
 
 
