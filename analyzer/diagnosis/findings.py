@@ -50,12 +50,13 @@ def root_finding(case: Case, verdict: Verdict, library: Library) -> Finding:
         if verdict.event is not None and verdict.event.pattern.marks == "suspect":
             named = tuple(name for name in named if name != "first_worker_error")  # it is there
         evidence = _evidence(case, verdict, library, ())
+        family = library.families.get(pattern.cause or "") if pattern is not None and failed else None
         return Finding(
             None,
             Severity.ERROR if failed else Severity.INFO,
             verdict.confidence,
-            words.UNKNOWN_TITLE,
-            _open_words(view, failed=failed),
+            Text.of(family.title) if family is not None else words.UNKNOWN_TITLE,
+            words.explanation(family, None, known) if family is not None else _open_words(view, failed=failed),
             evidence,
             root=True,
             needs=words.needs(named, library, known),

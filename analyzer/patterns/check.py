@@ -56,6 +56,7 @@ class Checker:
     def __init__(self) -> None:
         self._patterns: dict[str, Pattern] = {}
         self._causes: dict[str, Cause] = {}
+        self._families: dict[str, Cause] = {}
         self._advice: dict[str, Advice] = {}
         self._redactions: dict[str, RedactionRule] = {}
         self._facts: dict[str, str] = {}
@@ -72,7 +73,13 @@ class Checker:
             self._problems.append(f"{name}: a list of entries is expected, this is a {type(entries).__name__}")
             return
         top = name.split("/")[0]
-        read = {"causes": self._cause, "advice": self._advise, "redactions.yaml": self._redaction, "facts.yaml": self._fact}
+        read = {
+            "causes": self._cause,
+            "families.yaml": self._family,
+            "advice": self._advise,
+            "redactions.yaml": self._redaction,
+            "facts.yaml": self._fact,
+        }
         for place, entry in enumerate(entries, 1):
             label = entry.get("id") or entry.get("name") or f"entry {place}" if isinstance(entry, dict) else f"entry {place}"
             try:
@@ -85,7 +92,15 @@ class Checker:
         self._cross_check()
         if self._problems:
             raise LibraryError(self._problems)
-        return Library(version, tuple(self._patterns.values()), self._causes, self._advice, tuple(self._redactions.values()), self._facts)
+        return Library(
+            version,
+            tuple(self._patterns.values()),
+            self._causes,
+            self._advice,
+            tuple(self._redactions.values()),
+            self._facts,
+            self._families,
+        )
 
     # --- the kinds of entry ------------------------------------------------------------------------------------------------------
 
@@ -159,6 +174,12 @@ class Checker:
                 yield fields
 
     def _cause(self, file: str, entry: dict[str, Any]) -> None:
+        self._add_cause(self._causes, file, entry)
+
+    def _family(self, file: str, entry: dict[str, Any]) -> None:
+        self._add_cause(self._families, file, entry)
+
+    def _add_cause(self, known: dict[str, Cause], file: str, entry: dict[str, Any]) -> None:
         _only(
             entry,
             frozenset(
@@ -180,13 +201,14 @@ class Checker:
             ),
         )
         identifier = _text(entry, "id")
-        if identifier in self._causes:
-            raise _MistakeError(f"the id is taken by an entry of {self._causes[identifier].file}")
+        taken = self._causes.get(identifier) or self._families.get(identifier)
+        if taken is not None:
+            raise _MistakeError(f"the id is taken by an entry of {taken.file}")
         _one_of(entry, "severity", SEVERITIES)
         for stage in entry.get("stages") or ():
             if stage not in STAGES:
                 raise _MistakeError(f"{stage!r} is no stage")
-        self._causes[identifier] = Cause(
+        known[identifier] = Cause(
             id=identifier,
             severity=_text(entry, "severity"),
             title=_words(entry.get("title"), "title"),
@@ -283,8 +305,8 @@ class Checker:
             refined = [*pattern.frame.refines.values(), *pattern.frame.serving.values()] if pattern.frame else []
             for cause in [pattern.cause, *refined]:
                 # A family (cuda_oom) is for patterns whose line alone does not tell which of its causes it is.
-                if cause and cause not in self._causes and not any(known.startswith(f"{cause}.") for known in self._causes):
-                    self._problems.append(f"{label}: the cause {cause!r} is in no file of causes/")
+                if cause and cause not in self._causes and cause not in self._families:
+                    self._problems.append(f"{label}: the cause {cause!r} is in no file of causes/, nor a family of families.yaml")
             self._named(label, pattern.fixes or (), "fix")
             self._named(label, pattern.needs or (), "need")
             self._named(label, pattern.not_this or (), "not_this")
@@ -292,7 +314,7 @@ class Checker:
                 self._problems.append(f"{label}: «examples» is missing")
             if pattern.cause and not pattern.not_examples:
                 self._problems.append(f"{label}: «not_examples» is missing: a line that looks like this one and is another")
-        for cause_entry in self._causes.values():
+        for cause_entry in [*self._causes.values(), *self._families.values()]:
             label = f"{cause_entry.file}: {cause_entry.id}"
             for consequence in cause_entry.consequences:
                 if consequence not in self._causes:

@@ -16,7 +16,7 @@ from analyzer.data import cache_folder, folder, write_cache
 from analyzer.patterns.model import Advice, Cause, FactSpec, Frame, Library, Pattern, RedactionRule, StoredPatterns
 
 #: Bumped when what patterns mean changes; part of the version, and so of the cache's name. A cache of another layout is made anew.
-FORMAT = 3
+FORMAT = 4
 
 
 class LibraryError(ValueError):
@@ -99,6 +99,7 @@ def to_dict(library: Library) -> dict[str, Any]:
         "version": library.version,
         "patterns": [_slim(pattern) for pattern in library.patterns],
         "causes": [_slim(cause) for cause in library.causes.values()],
+        "families": [_slim(family) for family in library.families.values()],
         "advice": [_slim(advice) for advice in library.advice.values()],
         "redactions": [_slim(rule) for rule in library.redactions],
         "scopes": library.scopes,
@@ -120,6 +121,7 @@ def from_dict(values: dict[str, Any]) -> Library:
         advice={entry["name"]: Advice(**_tuples(entry)) for entry in values["advice"]},
         redactions=tuple(RedactionRule(**_tuples(entry)) for entry in values["redactions"]),
         scopes=values["scopes"],
+        families={entry["id"]: Cause(**_tuples(entry)) for entry in values["families"]},
     )
 
 

@@ -181,6 +181,7 @@ class Library:
     advice: dict[str, Advice]
     redactions: tuple[RedactionRule, ...]
     scopes: dict[str, str] = field(default_factory=dict)  # fact name -> who owns the figure: gpu, rank, engine, process, host
+    families: dict[str, Cause] = field(default_factory=dict)  # what is said where only the family of the cause is known
 
     def anchors(self) -> Sequence[tuple[Sequence[str], str | None]]:
         """(anchors, marks) of every pattern: what a scan has to know of those that it does not meet."""

@@ -17,6 +17,7 @@ CAUSE = {"id": "cuda_oom.profiling", "severity": "error", "title": WORDS, "text"
 FIX = {"name": "lower_it", "kind": "fix", "title": WORDS, "why": WORDS, "changes": [{"flag": "--x", "to": 1}]}
 NEED = {"name": "more_log", "kind": "need", "text": WORDS}
 NOT = {"name": "not_fp8", "kind": "not_this", "advice": "--kv-cache-dtype fp8", "why": WORDS}
+FAMILY = {"id": "cuda_oom", "severity": "error", "title": WORDS, "text": WORDS}
 RULE = {
     "id": "token", "kind": "token", "match": r"tok_(?P<value>[a-z]{8})", "anchors": ["tok_"], "group": "value", "text": WORDS,
     "examples": [{"line": "tok_abcdefgh", "clean": "tok_<token-1>"}],
@@ -57,6 +58,7 @@ def files(**replaced: Any) -> dict[str, Any]:
     valid = {
         "facts": ("facts.yaml", FACTS),
         "causes": ("causes/a.yaml", [CAUSE]),
+        "families": ("families.yaml", [FAMILY]),
         "advice": ("advice/a.yaml", [FIX, NEED, NOT]),
         "redactions": ("redactions.yaml", [RULE]),
         "kv": ("vllm/kv.yaml", [PATTERN]),
@@ -77,6 +79,7 @@ def test_a_valid_library_is_taken_whole() -> None:
     assert library.patterns[1].anchors == ("CUDA out of memory", "out of memory on device")
     assert library.patterns[1].file == "torch/oom.yaml"
     assert (set(library.causes), set(library.advice)) == ({"cuda_oom.profiling"}, {"lower_it", "more_log", "not_fp8"})
+    assert set(library.families) == {"cuda_oom"}
     assert [rule.id for rule in library.redactions] == ["token"]
     assert library.scopes == {"kv_cache.available": "rank", "weights": "rank"}
     assert library.version == "test"
@@ -144,7 +147,11 @@ MISTAKES: list[tuple[str, dict[str, Any], str]] = [
     ("example of another kind", {"kv": [PATTERN | {"examples": [7]}]}, "an example is a line, or {line: …, facts: …}"),
     ("example's key", {"kv": [PATTERN | {"examples": [{"line": "x", "fact": {}}]}]}, "unknown key 'fact'; known are facts, line"),
     ("text in one language", {"kv": [PATTERN | {"text": {"en": "a word"}}]}, "«text» needs en and zh"),
-    ("cause", {"oom": [FAILS | {"cause": "cuda_mom"}]}, "torch/oom.yaml: torch.oom: the cause 'cuda_mom' is in no file of causes/"),
+    (
+        "cause",
+        {"oom": [FAILS | {"cause": "cuda_mom"}]},
+        "torch/oom.yaml: torch.oom: the cause 'cuda_mom' is in no file of causes/, nor a family of families.yaml",
+    ),
     ("no counter-example", {"oom": [without(FAILS, "not_examples")]}, "torch/oom.yaml: torch.oom: «not_examples» is missing"),
     ("fix", {"oom": [FAILS | {"fixes": ["raise_it"]}]}, "torch/oom.yaml: torch.oom: no fix 'raise_it' in advice/"),
     ("fix of another kind", {"oom": [FAILS | {"fixes": ["more_log"]}]}, "no fix 'more_log' in advice/"),
@@ -157,6 +164,7 @@ MISTAKES: list[tuple[str, dict[str, Any], str]] = [
     ("cause's key", {"causes": [CAUSE | {"fix": []}]}, "causes/a.yaml: cuda_oom.profiling: unknown key 'fix'"),
     ("cause twice", {"causes": [CAUSE, CAUSE]}, "causes/a.yaml: cuda_oom.profiling: the id is taken by an entry of causes/a.yaml"),
     ("consequence", {"causes": [CAUSE | {"consequences": ["echo.x"]}]}, "the consequence 'echo.x' is in no file of causes/"),
+    ("family that is a cause", {"families": [CAUSE]}, "families.yaml: cuda_oom.profiling: the id is taken by an entry of causes/a.yaml"),
     ("cause's fix", {"causes": [CAUSE | {"fixes": ["raise_it"]}]}, "causes/a.yaml: cuda_oom.profiling: no fix 'raise_it' in advice/"),
     (
         "placeholders that differ",

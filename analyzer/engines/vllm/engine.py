@@ -7,8 +7,9 @@ from collections.abc import Mapping, Sequence
 from analyzer.engines.base import Engine
 from analyzer.engines.case import Case
 from analyzer.engines.layout import pool_note
+from analyzer.engines.refinement import Refinement
 from analyzer.engines.vllm import changes as flag_changes
-from analyzer.engines.vllm import eras, fixes
+from analyzer.engines.vllm import eras, fixes, weights
 from analyzer.engines.vllm.explain import explain
 from analyzer.engines.vllm.ledger import ledgers
 from analyzer.facts.view import View
@@ -44,6 +45,10 @@ class VLLM(Engine):
     def extra_figures(self, case: Case) -> Mapping[str, str | Text]:
         """Derived figures for sentences."""
         return {**fixes.figures(case), **explain(fixes.Plan(case))}
+
+    def refine(self, case: Case) -> Refinement | None:
+        """A refused allocation while PyTorch held less than the weights take: they were still being loaded."""
+        return weights.still_loading(case)
 
     def window(self, case: Case, given: Sequence[Fix]) -> Window | None:
         """The feasible window of the main setting of this cause."""
