@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
+
 from analyzer.intake.lines import BEGINS
 from analyzer.intake.wrappers import dedented, stripped
 
@@ -9,6 +12,18 @@ from analyzer.intake.wrappers import dedented, stripped
 MIN_WIDTH = 60
 #: So many lines of exactly the greatest width are no accident.
 MIN_FULL = 3
+#: Text that a person broke between words is no wider than this, and its lines differ in length by about a word.
+MAX_TYPED, SLACK = 130, 16
+
+
+#: Lines that begin alike, digits aside, are records of one writer; a wrapped line's rest does not begin like the line.
+HEAD = 8
+#: What closes a row of a table or a pane: such a row is as long as its neighbours and goes on nowhere.
+CLOSED = ("|", "+", "│", "┃", " " * 8)
+_DIGITS = str.maketrans("123456789", "000000000")
+#: An exception and its message, and how a sentence goes on: in small letters or with a figure.
+_RAISED = re.compile(r"\s*(?:\w+\.)*\w*(?:Error|Exception): ")
+_GOES_ON = re.compile(r"\s*(?:[a-z]+[ ,.]|\(?\d[\d.,]* )")
 
 
 def unwrap(lines: list[str]) -> list[tuple[int, str]]:
@@ -18,31 +33,90 @@ def unwrap(lines: list[str]) -> list[tuple[int, str]]:
     inner = dedented(inner) or inner
     width = _width(inner)
     if width is None:
-        return list(enumerate(lines))
+        return _reflowed(lines) if inner is lines else list(enumerate(lines))
     lines = inner
     joined: list[tuple[int, str]] = []
     open_line = False
     for index, line in enumerate(lines):
-        if open_line and not BEGINS.match(line):
+        if open_line and _goes_on(joined[-1][1], line):
             first, text = joined[-1]
             joined[-1] = (first, text + line)
         else:
             joined.append((index, line))
-        open_line = len(line) == width and line[-1] not in "|+"
+        open_line = len(line) == width and not line.endswith(CLOSED)
     return joined
 
 
+def _goes_on(record: str, line: str) -> bool:
+    """Whether ``line`` may be the rest of ``record``: it begins no record of its own, by its form or because it begins like that one."""
+    return not BEGINS.match(line) and _head(line) != _head(record)
+
+
+def _head(line: str) -> str:
+    return line[:HEAD].translate(_DIGITS)
+
+
 def _width(lines: list[str]) -> int | None:
-    """The width at which the lines were broken, or None: the greatest length, reached often, with rests after it."""
-    longest = max((len(line) for line in lines), default=0)
-    if longest < MIN_WIDTH:
+    """The width at which the lines were broken, or None: a length that is reached often, with rests after it.
+
+    Mostly that of the longest lines. Where a part of a paste was wrapped and others were not, every line of that length must go on, and
+    not indented: the frames of a traceback may be equally long too.
+    """
+    lengths = Counter(len(line) for line in lines if len(line) >= MIN_WIDTH)
+    if not lengths:
         return None
-    full = [index for index, line in enumerate(lines) if len(line) == longest]
-    if len(full) < MIN_FULL:
-        return None
-    rests = sum(
-        1
-        for index in full
-        if lines[index][-1] not in "|+" and index + 1 < len(lines) and lines[index + 1] and not BEGINS.match(lines[index + 1])
+    longest = max(lengths)
+    for width in sorted((length for length, count in lengths.items() if count >= MIN_FULL), reverse=True):
+        full, rests, repeats, spaced = _broken_at(lines, width)
+        if full < MIN_FULL or repeats > rests // 2:
+            continue
+        if width == longest:
+            if rests >= MIN_FULL - 1 and 2 * rests >= full:
+                return width
+        elif rests == full and not spaced:
+            return width
+    return None
+
+
+def _broken_at(lines: list[str], width: int) -> tuple[int, int, int, int]:
+    """Of the lines of ``width``: how many, how many go on, how many are followed by one like them, how many rests are indented."""
+    full = rests = repeats = spaced = 0
+    record = ""
+    open_line = False
+    for line in lines:
+        if open_line and line and _goes_on(record, line):
+            rests += 1
+            spaced += line.startswith("  ")
+        else:
+            repeats += bool(open_line and line and not BEGINS.match(line))
+            record = line
+        open_line = len(line) == width and not line.endswith(CLOSED)
+        full += len(line) == width
+    return full, rests, repeats, spaced
+
+
+def _reflowed(lines: list[str]) -> list[tuple[int, str]]:
+    """Messages of exceptions that an author broke between words, in mid-sentence."""
+    joined: list[tuple[int, str]] = []
+    room = 0  # how long the lines of this sentence are at most; 0 where none is open
+    for index, line in enumerate(lines):
+        previous = lines[index - 1] if index else ""
+        if room and _sentence_goes_on(previous, line, room):
+            first, text = joined[-1]
+            joined[-1] = (first, f"{text} {line.strip()}")
+        else:
+            room = len(line) if MIN_WIDTH <= len(line) <= MAX_TYPED and _RAISED.match(line) else 0
+            joined.append((index, line))
+    return joined
+
+
+def _sentence_goes_on(previous: str, line: str, room: int) -> bool:
+    """Whether ``line`` follows in the same sentence: the one before it ends in the middle, and had no room for this one's first word."""
+    word = line.split(" ", 1)[0]
+    return bool(
+        _GOES_ON.match(line)
+        and not previous.endswith((".", "!", "?", ":", ";", ")", "]", "}"))
+        and not BEGINS.match(line)
+        and len(line) <= room + SLACK
+        and len(previous) + 1 + len(word) > room - SLACK
     )
-    return longest if rests >= MIN_FULL - 1 and 2 * rests >= len(full) else None

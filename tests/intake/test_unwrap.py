@@ -84,10 +84,39 @@ TABLE = _SMI.splitlines()
 CSV = ["index, name, memory.used [MiB], memory.total [MiB], timestamp of the query"] + [
     f"{gpu}, NVIDIA H100 80GB HBM3, {70000 + gpu} MiB, 81559 MiB, 2025/11/21 03:12:4{gpu}" for gpu in range(8)
 ]
+#: Records of one writer, all of one length, then something else: twice.
+EQUAL = [f"llama_kv_cache_unified:      CUDA{gpu} KV buffer size =  4480.00 MiB" for gpu in range(4)] + [
+    "llama_context: failed to allocate"
+]
+KERNEL = [f"kernel: NVRM: Xid (PCI:0000:dc:00): 45, pid=181899{gpu}, name=python3, Ch 0000000{gpu}" for gpu in range(5)]
+PANE = [f"│ {line[:78]:78} │" for line in ("INFO 01-15 10:22:31 [a.py:1] one", "two", "three", "four")]
+PADDED = [f"{line:100}" for line in ("[2059991.491] oom-kill: one", "[2059991.492] two", "[2059992.056] three", "and four")]
+FRAMES = [
+    '  File "/opt/venv/lib/python3.12/site-packages/torch/nn/modules/module.py", line 1775, in _call_impl',
+    "    return forward()",
+] * 3
 RULER = ["=" * 80, "a title", "=" * 80, "a text", "=" * 80, "another", "=" * 80]
 
 
-@pytest.mark.parametrize("lines", [TABLE, TABLE * 3, CSV, ["short"] * 20, [], [""], ["x" * 59] * 9, ["x" * 200]])
+@pytest.mark.parametrize(
+    "lines",
+    [
+        TABLE,
+        TABLE * 3,
+        CSV,
+        CSV[1:],
+        EQUAL * 2,
+        KERNEL,
+        PANE,
+        PADDED,
+        [*FRAMES, "x" * 200],
+        ["short"] * 20,
+        [],
+        [""],
+        ["x" * 59] * 9,
+        ["x" * 200],
+    ],
+)
 def test_what_was_not_wrapped_is_left_alone(lines: list[str]) -> None:
     assert unwrap(lines) == list(enumerate(lines))
 
@@ -107,3 +136,34 @@ def test_no_real_log_is_taken_for_a_wrapped_one(name: str) -> None:
     for path in inputs(name):
         lines = path.read_text(encoding="utf-8").splitlines()
         assert unwrap(lines) == list(enumerate(lines)), path
+
+
+def test_a_part_that_was_wrapped_among_longer_lines_comes_back_whole() -> None:
+    longer = "INFO 01-15 10:22:30 [gpu_worker.py:492] " + "x" * 200
+    assert [text for _, text in unwrap([longer, *wrapped(LOG, 119), longer])] == [longer, *LOG, longer]
+
+
+TYPED = [
+    "ValueError: Free memory on device cuda:0 (36.75/121.63 GiB) on startup is less than",
+    "desired GPU memory utilization (0.85, 103.38 GiB).",
+    "Any idea?",
+]
+
+
+def test_a_message_that_its_author_broke_between_words_is_one_line() -> None:
+    assert unwrap(TYPED) == [(0, f"{TYPED[0]} {TYPED[1]}"), (2, TYPED[2])]
+
+
+@pytest.mark.parametrize(
+    "following",
+    [
+        "Decrease GPU memory utilization or reduce GPU memory used by other processes.",
+        "",
+        "INFO 01-15 10:22:31 [a.py:1] x",
+        "make: *** [serve] Error 1",
+        "    at frame",
+    ],
+)
+def test_what_follows_a_message_and_is_not_of_its_sentence_stays_a_line(following: str) -> None:
+    lines = ["RuntimeError: Engine core initialization failed. See root cause above. Failed core proc(s): {}", following]
+    assert unwrap(lines) == list(enumerate(lines))

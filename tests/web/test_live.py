@@ -196,7 +196,7 @@ def test_ctrl_c_ends_the_engine_and_the_report_still_comes(one: Running, tmp_pat
     assert not repository.inputs(one.database, newest.id)[0].truncated
 
 
-def _in_a_terminal(script: str, interrupt_at: str | None, seconds: float = 30) -> str:
+def _in_a_terminal(script: str, interrupt_at: str | None, seconds: float = 90) -> str:
     """What a terminal shows in which ``script`` runs; Ctrl-C is typed once it has shown ``interrupt_at``, and again if nothing follows."""
     child, terminal = pty.fork()
     if not child:
