@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from analyzer.model import Action, Change, EnvChange, Fix, FlagChange, Ledger, OptionChange, Report, Source, TimelineStep
+from analyzer.model import Action, Change, EnvChange, Fix, FlagChange, Ledger, OptionChange, Report, Source, State, TimelineStep
 from analyzer.model.versions import Range
 from analyzer.report import messages
 from analyzer.report.messages import N_, Translate
@@ -78,6 +78,39 @@ def valid_in(fix: Fix, report: Report, _: Translate) -> str:
     if (possible & valid) == possible:
         return ""
     return f" ({_range(fix.versions, _)})"
+
+
+def heading(ledger: Ledger, report: Report, _: Translate) -> str:
+    """``GPU 0 at the failure``: whose ledger it is, and of which moment."""
+    name = _(N_("GPU {index}")).format(index=ledger.gpu) if ledger.gpu is not None else _(N_("GPU"))
+    return f"{name} {moment(report, _)}"
+
+
+def moment(report: Report, _: Translate) -> str:
+    """The moment that the ledgers show."""
+    if report.outcome.state is State.FAILED:
+        return _(N_("at the failure"))
+    return _(N_("when ready")) if report.outcome.state in (State.HEALTHY, State.DEGRADED) else _(N_("as far as the inputs tell"))
+
+
+def steps(fix: Fix, language: str) -> list[str]:
+    """What a fix asks to be set or done, as far as its title does not say it."""
+    title = fix.title.get(language)
+    return [change(item, language) for item in fix.changes if _named(item, language) not in title]
+
+
+def to_do(fix: Fix, language: str, _: Translate) -> list[str]:
+    """Those steps as a sentence, where there are any."""
+    found = steps(fix, language)
+    return [_(N_("To do: {steps}.")).format(steps=_(N_("; ")).join(found))] if found else []
+
+
+def _named(item: Change, language: str) -> str:
+    if isinstance(item, FlagChange):
+        return item.flag
+    if isinstance(item, EnvChange):
+        return item.env
+    return item.option if isinstance(item, OptionChange) else item.action.get(language)
 
 
 def shown_ledgers(report: Report) -> list[tuple[Ledger, list[int]]]:

@@ -98,6 +98,8 @@ def values(report: Report, language: str, url: str | None) -> dict[str, Any]:
         "confidence": {name: _(text) for name, text in messages.CONFIDENCE.items()},
         "states": {name: _(text) for name, text in messages.STATES.items()},
         "stages": {name: _(text) for name, text in messages.STAGES.items()},
+        "moment": common.moment(report, _),
+        "steps": lambda fix: common.steps(fix, language),
         "change": lambda item: common.change(item, language),
         "typed": typed,
         "valid_in": lambda fix: common.valid_in(fix, report, _),

@@ -64,9 +64,7 @@ def fence(text: str) -> str:
 
 
 def _ledger(ledger: Ledger, alike: list[int], report: Report, _: Translate) -> str:
-    name = _(N_("GPU {index}")).format(index=ledger.gpu) if ledger.gpu is not None else _(N_("GPU"))
-    when = _(N_("at the failure")) if report.outcome.state.value == "failed" else _(N_("when ready"))
-    rows = [f"### {name} {when}", "| | GiB | " + _(N_("basis")) + " | |", "|---|---:|---|---|"]
+    rows = [f"### {common.heading(ledger, report, _)}", "| | GiB | " + _(N_("basis")) + " | |", "|---|---:|---|---|"]
     for line in ledger.lines:
         where = common.place(line.source, report, _) if line.source is not None else ""
         detail = line.formula or ""
@@ -92,7 +90,8 @@ def _fixes(root: Finding, report: Report, language: str, _: Translate) -> list[s
         return []
     rows = ["### " + _(N_("What to change"))]
     for number, fix in enumerate(root.fixes, 1):
-        row = f"{number}. **{plain(fix.title.get(language))}**{plain(common.valid_in(fix, report, _))}: {plain(fix.why.get(language))}"
+        said = " ".join([*common.to_do(fix, language, _), fix.why.get(language)])
+        row = f"{number}. **{plain(fix.title.get(language))}**{plain(common.valid_in(fix, report, _))}: {plain(said)}"
         if fix.cost is not None:
             row += " " + _(N_("Cost:")) + " " + plain(fix.cost.get(language))
         if not fix.verified:

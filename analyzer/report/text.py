@@ -90,17 +90,14 @@ class _Text:
         _ = self._
         total, budget = ledger.line("total"), ledger.line("budget")
         scale = max([line.bytes for line in ledger.lines if line.bytes > 0], default=0)
-        name = _(N_("GPU {index}")).format(index=ledger.gpu) if ledger.gpu is not None else _(N_("GPU"))
-        when = _(N_("at the failure")) if self.report.outcome.state.value == "failed" else _(N_("when ready"))
-        head = pad(f"{name} {when}", 2 + _NAME)
+        shown = [line for group in (_PLAN, ("budget",), _CARD, _REST) for name in group if (line := ledger.line(name)) is not None]
+        if not shown and total is None:
+            return
+        head = pad(common.heading(ledger, self.report, _), 2 + _NAME)
         if total is not None:
             head += pad(human(total.bytes), 10 + _BAR) + self._basis(total)
         self._add("", self.paint(cut(head.rstrip(), self.columns), 1))
-        for group in (_PLAN, ("budget",), _CARD, _REST):
-            for line_name in group:
-                line = ledger.line(line_name)
-                if line is not None:
-                    self._add(self._budget(line) if line is budget else self._line(line, scale))
+        self._add(*(self._budget(line) if line is budget else self._line(line, scale) for line in shown))
         if alike:
             others = ", ".join(str(index) for index in alike if index >= 0)
             self._add("  " + _(N_("GPU {indices}: the same within 0.05 GiB")).format(indices=others))
@@ -161,7 +158,7 @@ class _Text:
             title = fix.title.get(self.language) + common.valid_in(fix, self.report, self._)
             first, *rest = wrap(safe(title), self.columns, "     ")
             self._add(self.paint(f"  {number}  ", 1) + first.lstrip(), *rest)
-            note = fix.why.get(self.language)
+            note = " ".join([*common.to_do(fix, self.language, self._), fix.why.get(self.language)])
             if fix.cost is not None:
                 note += " " + self._(N_("Cost:")) + " " + fix.cost.get(self.language)
             if not fix.verified:

@@ -82,7 +82,15 @@ def characters() -> frozenset[str]:
     return frozenset(found)
 
 
-_TITLES = (N_("GPU {index}"), N_("GPU"), N_("at the failure"), N_("when ready"), N_("as planned"), N_("on the card"))
+_TITLES = (
+    N_("GPU {index}"),
+    N_("GPU"),
+    N_("at the failure"),
+    N_("when ready"),
+    N_("as far as the inputs tell"),
+    N_("as planned"),
+    N_("on the card"),
+)
 
 
 def _svg(report: Report, language: str) -> str | None:
@@ -146,8 +154,7 @@ def _absolute(element: Element, width: float, height: float) -> None:
 def _title(report: Report, ledger: Ledger, alike: list[int], _: Translate) -> str:
     numbers = [index for index in (ledger.gpu, *alike) if index is not None and index >= 0]
     name = _(_TITLES[0]).format(index=", ".join(map(str, numbers))) if numbers else _(_TITLES[1])
-    when = _(_TITLES[2]) if report.outcome.state.value == "failed" else _(_TITLES[3])
-    return f"{name} {when} · GiB"
+    return f"{name} {common.moment(report, _)} · GiB"
 
 
 def _legend(ledger: Ledger, y: int, _: Translate) -> tuple[list[str], int]:

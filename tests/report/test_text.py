@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import re
 import unicodedata
 
@@ -13,11 +14,12 @@ from analyzer.model import LANGUAGES, Report
 from analyzer.report import render
 from analyzer.report.layout import Paint, bar, cut, pad, safe, width, wrap
 from tests.case_files import FOLDERS, report
-from tests.logs import oom, raised, start, told
+from tests.logs import AVAILABLE, READY, WEIGHTS, oom, raised, start, told
 
 NAMES = sorted(FOLDERS)
 STATES = {"failed": "FAILED", "healthy": "HEALTHY", "degraded": "DEGRADED", "unknown": "UNDECIDED"}
 COLUMNS = 80
+START = [*start("0.11.0"), WEIGHTS.format(weights="15.00"), AVAILABLE.format(kv="50.00")]
 _ESCAPES = re.compile(r"\x1b\[[0-9;]*m")
 
 
@@ -154,3 +156,26 @@ def test_what_steers_a_terminal_is_taken_out() -> None:
     assert safe("plain 显存 text") == "plain 显存 text"
     assert Paint(on=False)("x", 1) == "x"
     assert Paint(on=True)("x", 1, 31) == "\x1b[1;31mx\x1b[0m"
+
+
+@pytest.mark.parametrize("form", ["text", "markdown", "html"])
+@pytest.mark.parametrize("name", NAMES)
+def test_what_a_fix_asks_to_be_set_or_done_is_said(name: str, form: str) -> None:
+    """In the title, or beside it: an advice without its setting is none."""
+    told_ = report(name)
+    shown = render(told_, form, "en", width=COLUMNS)
+    if form == "html":
+        shown = html.unescape(re.sub(r"<[^>]+>", "", shown))
+    shown = re.sub(r"[\s\\`*]+", "", shown)
+    for fix in told_.root.fixes if told_.root is not None else ():
+        for item in fix.changes:
+            said = getattr(item, "flag", None) or getattr(item, "env", None) or getattr(item, "option", None) or item.action.en  # type: ignore[union-attr]
+            assert re.sub(r"[\s\\`*]+", "", said) in shown
+
+
+@pytest.mark.parametrize(("last", "moment"), [(START[-1], "as far as the inputs tell"), (oom(), "at the failure"), (READY, "when ready")])
+def test_a_ledger_says_of_which_moment_it_is(last: str, moment: str) -> None:
+    shown = told([*START, last])
+    for form in ("text", "markdown"):
+        assert f"GPU 0 {moment}" in render(shown, form, "en", width=COLUMNS)
+    assert moment in render(shown, "html", "en", width=COLUMNS)
