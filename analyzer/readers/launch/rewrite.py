@@ -16,7 +16,7 @@ from analyzer.readers.launch.find import invocations
 from analyzer.readers.launch.invocation import PYTHON, YAML, Invocation
 from analyzer.readers.launch.manifest import added_variable
 from analyzer.readers.launch.python_call import without_comments
-from analyzer.readers.launch.shell import Word
+from analyzer.readers.launch.shell import Word, without_prompts
 
 #: A change of the text: what stands from start to end becomes this.
 Edit = tuple[int, int, str]
@@ -43,7 +43,7 @@ def corrected(
         command = _with_variable(command, name, content)
     for option, size in (docker or {}).items():
         command = _with_option(command, option, size)
-    return command
+    return without_prompts(command)
 
 
 def _launch(text: str) -> Invocation | None:

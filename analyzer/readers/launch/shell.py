@@ -8,7 +8,11 @@ from dataclasses import dataclass, field
 #: A quoted argument may run over so many characters; an apostrophe in prose has no partner within them.
 MAX_QUOTED = 20_000
 
-_CONTINUED = re.compile(r"[ \t]*(?:\\|(?<=\s)[\^`])[ \t]*\r?\n")
+_GOES_ON = r"[ \t]*(?:\\|(?<=\s)[\^`])[ \t]*\r?\n"
+#: The prompt that a shell shows before the rest of a command: ``>`` (where an option follows, else it redirects), ``>>``.
+_SHOWN = r"[ \t]*(?:>>[ \t]+|>[ \t]+(?=--?\w))"
+_CONTINUED = re.compile(f"{_GOES_ON}(?:{_SHOWN})?")
+_SHOWN_AGAIN = re.compile(f"({_GOES_ON}){_SHOWN}")
 _FLAG_LINE = re.compile(r"\r?\n(?=[ \t]+--?[A-Za-z])")  # the backslashes were lost on the way: an indented line that begins with an option
 _BLANK = re.compile(r"[ \t\r\f\v]+")
 _PLAIN = re.compile(r"[^\s'\"\\$`;&|()<>]+")
@@ -104,6 +108,11 @@ def read(text: str, at: int, stop: int, *, folded: bool = False) -> tuple[list[C
     elif now.comment and commands:
         commands[-1].comment = now.comment
     return commands, at
+
+
+def without_prompts(command: str) -> str:
+    """``command`` as it was typed: without the prompts that a shell showed before the lines on which it goes on."""
+    return _SHOWN_AGAIN.sub(r"\1  ", command)
 
 
 def word(text: str, at: int, stop: int) -> Word:

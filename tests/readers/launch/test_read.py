@@ -199,6 +199,13 @@ def test_a_prompt_in_a_log_starts_an_attempt_and_each_keeps_its_settings():
     assert second.settings["--enforce-eager"].source.line == 5
 
 
+def test_the_start_of_a_service_is_a_command_beside_its_log():
+    unit = "[Service]\nEnvironment=A=1\nExecStart=/opt/v/bin/vllm serve a/b \\\n    --max-model-len 4096\nRestart=always\n"
+    (reading,) = read(unit + "INFO 11-29 16:39:06 [a.py:1] vLLM API server version 0.9.0")
+    assert values(reading.settings) == {"--model": "a/b", "--max-model-len": 4096}
+    assert reading.command == "/opt/v/bin/vllm serve a/b \\\n    --max-model-len 4096"
+
+
 def test_root_prompt_is_one_only_before_a_log():
     log = "# vllm serve a/b --port 1\nINFO 11-29 16:39:06 [a.py:1] vLLM API server version 0.9.0"
     (reading,) = read(log)

@@ -40,6 +40,9 @@ def environment(text):
             {"--max-num-seqs": 8},
             "vllm serve a/b \\\n  -tp 2 \\\n  --port 1 \\\n  --max-num-seqs 8\n",
         ),
+        ("docker run x/vllm `\n>>   --model m `\n>>   --port 1", {"--port": 2}, "docker run x/vllm `\n  --model m `\n  --port 2"),
+        ("vllm serve a/b \\\n> -tp 2 \\\n> --port 1", {"--port": 2}, "vllm serve a/b \\\n  -tp 2 \\\n  --port 2"),
+        ("vllm serve a/b -tp 2 \\\n> l", {"--port": 2}, "vllm serve a/b -tp 2 --port 2 \\\n> l"),
         ("vllm serve a/b --enable-prefix-caching", {"--enable-prefix-caching": False}, "vllm serve a/b --no-enable-prefix-caching"),
         ("vllm serve a/b --no-enable-prefix-caching", {"--enable-prefix-caching": True}, "vllm serve a/b --enable-prefix-caching"),
         (
