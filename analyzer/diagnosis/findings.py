@@ -290,7 +290,8 @@ def _course(case: Case, verdict: Verdict) -> list[Source]:
 
 def _open_words(view: View, *, failed: bool) -> Text:
     if failed:
-        headless = view.engine is not None and not view.attempt.markers and view.attempt.ready is None
+        started = view.command is not None and not (view.attempt.stages or view.attempt.processes)  # the command and how it ended
+        headless = view.engine is not None and not view.attempt.markers and view.attempt.ready is None and not started
         return words.UNKNOWN_HEADLESS if headless else words.UNKNOWN_FAILED
     return words.UNKNOWN_OPEN if view.attempt.patterns or view.readings else words.UNKNOWN_NOTHING
 
@@ -317,6 +318,8 @@ def build_fixes(names: Sequence[str], case: Case, library: Library) -> tuple[Fix
     for name in names:
         advice = library.advice.get(name)
         if advice is not None and (not advice.engines or case.view.engine in advice.engines):
+            if any(have(need, case.view) for need in advice.unless):
+                continue
             fix = _static(advice, case) if advice.changes else _computed(advice, case)
             if fix is not None:
                 found.append(fix)

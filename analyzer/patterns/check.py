@@ -230,7 +230,7 @@ class Checker:
         return {key: _words(entry[key], key) for key in entry}
 
     def _advise(self, file: str, entry: dict[str, Any]) -> None:
-        _only(entry, frozenset({"name", "kind", "title", "why", "cost", "text", "advice", "changes", "versions", "engines"}))
+        _only(entry, frozenset({"name", "kind", "title", "why", "cost", "text", "advice", "changes", "versions", "engines", "unless"}))
         name = _text(entry, "name")
         kind = _text(entry, "kind")
         wanted = {"fix": ("title", "why"), "need": ("text",), "not_this": ("why",)}.get(kind)
@@ -245,7 +245,8 @@ class Checker:
             if key not in words:
                 raise _MistakeError(f"«{key}» is missing")
         changes = tuple(_change(change) for change in entry.get("changes") or ())
-        self._advice[name] = Advice(name, kind, words, entry.get("advice"), changes, _versions(entry), _strings(entry, "engines"))
+        engines, unless = _strings(entry, "engines"), _strings(entry, "unless")
+        self._advice[name] = Advice(name, kind, words, entry.get("advice"), changes, _versions(entry), engines, unless)
 
     def _redaction(self, file: str, entry: dict[str, Any]) -> None:
         _only(entry, REDACTION_KEYS)
@@ -314,6 +315,8 @@ class Checker:
                 self._problems.append(f"{label}: «examples» is missing")
             if pattern.cause and not pattern.not_examples:
                 self._problems.append(f"{label}: «not_examples» is missing: a line that looks like this one and is another")
+        for advice in self._advice.values():
+            self._named(advice.name, advice.unless, "need")
         for cause_entry in [*self._causes.values(), *self._families.values()]:
             label = f"{cause_entry.file}: {cause_entry.id}"
             for consequence in cause_entry.consequences:

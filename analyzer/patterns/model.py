@@ -112,6 +112,7 @@ class Advice:
     changes: tuple[dict[str, Any], ...] = ()  # fix: what to change where no arithmetic decides it, in the report's shape
     versions: str | None = None  # fix: the engine's versions in which it is valid, where flags alone do not tell
     engines: tuple[str, ...] = ()  # fix, not_this: only for these engines, where causes are shared and settings are not
+    unless: tuple[str, ...] = ()  # fix: needs; where the inputs hold what one of them asks for, it shows that this is not the way
 
 
 @dataclass(frozen=True, slots=True)

@@ -187,3 +187,24 @@ def test_what_an_ordered_stop_says_of_its_own_parts_is_no_finding() -> None:
     report = analyze([("engine.log", io.BytesIO(log.encode()))])
     assert report.outcome.state.value == "healthy"
     assert [finding.cause for finding in report.findings if (finding.cause or "").startswith("echo.")] == []
+
+
+MISMATCH = (
+    "RuntimeError: Unexpected error from cudaGetDeviceCount(). Error 803: system has unsupported display driver / cuda driver combination\n"
+)
+BANNER_OF_SMI = (
+    "+-----------------------------------------------------------------------------------------+\n"
+    "| NVIDIA-SMI 580.105.08             Driver Version: 580.105.08     CUDA Version: 13.0     |\n"
+    "+-----------------------------------------+------------------------+----------------------+\n"
+)
+
+
+def test_no_reboot_is_advised_where_the_driver_answers() -> None:
+    def titles(text: str) -> str:
+        report = analyze([("log", io.BytesIO(text.encode()))])
+        assert (report.outcome.cause, report.outcome.confidence) == ("driver.library_mismatch", "likely")
+        return " ".join(fix.title.en for found in report.findings for fix in found.fixes)
+
+    assert "reboot" in titles(MISMATCH)
+    assert "reboot" not in titles(BANNER_OF_SMI + MISMATCH)
+    assert "compatibility" in titles(BANNER_OF_SMI + MISMATCH)
