@@ -222,3 +222,37 @@ def test_the_kernels_line_goes_to_the_last_start(order: tuple[int, int]) -> None
     report = said(*(texts[place] for place in order))
     assert [(attempt.index, attempt.cause) for attempt in report.attempts] == [(0, "cuda_error.illegal_access"), (1, "host_oom.killed")]
     assert report.outcome.cause == "host_oom.killed"
+
+
+LOADING = BANNER.format(version="0.11.0") + NCCL
+CRASH_LOOP = "vllm-7b-0       0/1     CrashLoopBackOff   5 (2m30s ago)   13m\n"
+LAST_STATE = POD.replace("OOMKilled", "Error").replace(
+    "    Last State", "    State:          Waiting\n      Reason:       CrashLoopBackOff\n    Last State"
+)
+PROBE = "  Normal   Killing    41s                  kubelet            Container vllm failed liveness probe, will be restarted\n"
+
+
+@pytest.mark.parametrize(
+    ("inputs", "cause"),
+    [
+        ((CRASH_LOOP,), None),
+        (("  Warning  BackOff    2m (x373 over 1h)   kubelet  Back-off restarting failed container vllm in pod vllm-0\n",), None),
+        ((LAST_STATE,), None),
+        ((LOADING, LAST_STATE), None),
+        ((LOADING, LAST_STATE + PROBE), "engine.process_killed"),
+        ((LOADING + "RuntimeError: CUDA error: an illegal memory access was encountered\n", CRASH_LOOP), "cuda_error.illegal_access"),
+    ],
+)
+def test_a_crash_loop_is_a_failure_whose_reason_is_elsewhere(inputs: tuple[str, ...], cause: str | None) -> None:
+    report = said(*inputs)
+    assert (report.outcome.state.value, report.outcome.cause) == ("failed", cause)
+    needs = " ".join(need.en for finding in report.findings if finding.root for need in finding.needs)
+    if cause is None:
+        assert "--previous" in needs
+        assert ("exit code and the OOMKilled flag" in needs) is ("Exit Code" not in "".join(inputs))
+
+
+def test_a_pod_that_waits_for_a_gpu_is_read_and_proves_no_failure() -> None:
+    event = "  Warning  FailedScheduling  2m   default-scheduler  0/3 nodes are available: 3 Insufficient nvidia.com/gpu.\n"
+    assert said(event).outcome.state.value == "unknown"
+    assert said(SERVING, event).outcome.state.value == "healthy"
