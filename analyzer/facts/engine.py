@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 #: Engines that start another one and let its lines through: the inner one's name -> the outer one's.
@@ -10,6 +11,15 @@ RUN_BY = {"llama.cpp": frozenset({"ollama"})}
 MANY_LOADS = frozenset({"ollama"})
 #: A library that other engines are made of: it is the engine only where no other one shows.
 LIBRARIES = frozenset({"transformers"})
+#: Tags that vLLM alone gives its processes ("(EngineCore_DP0 pid=12)", set_process_title and decorate_logs).
+_TAGS = re.compile(
+    r"APIServer|ApiServer_\d+|DPCoordinator|EngineCore(?:_\w+)?|VllmWorker(?:Process)?|Worker(?:_(?:DP|PP|PCP|TP|DCP|EP)\d+)*"
+)
+
+
+def of_process(name: str, pid: int | None) -> str | None:
+    """The engine whose process carries this tag; None for a tag that others use as well."""
+    return "vllm" if pid is not None and _TAGS.fullmatch(name) else None
 
 
 def leading(counts: Mapping[str, int]) -> str | None:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from analyzer.facts.attempt import Attempt, SettingSeen, process_key
-from analyzer.facts.engine import MANY_LOADS, foreign
+from analyzer.facts.engine import MANY_LOADS, foreign, of_process
 from analyzer.facts.observation import Event, Observation, Place, excerpt
 from analyzer.facts.oom import own_process
 from analyzer.intake.lines import Line
@@ -139,6 +139,10 @@ class Record:
                 attempt.narrow(pattern.versions)
         if pattern.engine:
             attempt.engines[pattern.engine] = attempt.engines.get(pattern.engine, 0) + 1
+        elif line.process is not None and not attempt.engines:
+            printer = of_process(line.process.name, line.process.pid)
+            if printer is not None:
+                attempt.engines[printer] = 1
         self._segment(input_index, pattern, line, attempt)
         if pattern.generation:
             attempt.generations[pattern.generation] = attempt.generations.get(pattern.generation, 0) + 1

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analyzer.facts.engine import LIBRARIES, foreign, leading
+from analyzer.facts.engine import LIBRARIES, foreign, leading, of_process
 
 
 @pytest.mark.parametrize(
@@ -22,6 +22,23 @@ from analyzer.facts.engine import LIBRARIES, foreign, leading
 )
 def test_leading(counts: dict[str, int], engine: str | None) -> None:
     assert leading(counts) == engine
+
+
+@pytest.mark.parametrize(
+    ("tag", "pid", "engine"),
+    [
+        ("APIServer", 1, "vllm"),
+        ("EngineCore_DP0", 93, "vllm"),
+        ("Worker_DP0_TP1_EP1", 702, "vllm"),
+        ("VllmWorkerProcess", 3985, "vllm"),
+        ("DP1 TP3", None, None),
+        ("RayWorkerWrapper", 2001, None),
+        ("raylet", 12, None),
+        ("WorkerPool", 12, None),
+    ],
+)
+def test_a_tag_tells_the_engine(tag: str, pid: int | None, engine: str | None) -> None:
+    assert of_process(tag, pid) == engine
 
 
 @pytest.mark.parametrize(
