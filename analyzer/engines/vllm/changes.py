@@ -22,15 +22,21 @@ def where(view: View) -> Where:
     return view.versions
 
 
-#: Models that are numerically unstable in float16, which vLLM therefore refuses (``vllm/config/model.py``), as their names begin.
-_NO_FLOAT16 = re.compile(r"(?:gemma-?[23]|plamo-?2|glm-4(?!v))", re.IGNORECASE)
+#: ``model_type`` of models that are numerically unstable in float16, which vLLM therefore refuses (``vllm/config/model.py``).
+_NO_FLOAT16 = frozenset({"gemma2", "gemma3", "gemma3_text", "plamo2", "glm4"})
+#: How their names begin, where no config is there. gemma-2b is a Gemma 1, glm-4-9b-chat a chatglm, GLM-4.5 a glm4_moe.
+_NO_FLOAT16_NAMES = re.compile(r"gemma-?2(?![b\d])|gemma-?3(?!n)|plamo-?2|glm-(?:4|z1)-\S*0414", re.IGNORECASE)
 
 
 def _float16_is_refused(changes: tuple[Change, ...], view: View) -> bool:
     half = any(isinstance(change, FlagChange) and change.flag == "--dtype" and change.to in ("half", "float16") for change in changes)
-    kind = str((view.model or {}).get("model_type") or "")
+    if not half:
+        return False
+    kind = (view.model or {}).get("model_type")
+    if kind:
+        return kind in _NO_FLOAT16
     name = str(view.setting("--model") or "").rstrip("/").rsplit("/", 1)[-1]
-    return half and bool(_NO_FLOAT16.match(kind) or _NO_FLOAT16.match(name))
+    return _NO_FLOAT16_NAMES.match(name) is not None
 
 
 def valid(changes: tuple[Change, ...], view: View) -> bool:

@@ -290,3 +290,28 @@ def test_a_pool_set_by_hand_grows_to_one_request_where_the_card_has_it(free: str
     assert UTILIZATION not in found
     assert report.root is not None
     assert not any("nvidia-smi" in need.en for need in report.root.needs)
+
+
+NO_BF16 = (
+    "ValueError: Bfloat16 is only supported on GPUs with compute capability of at least 8.0. Your Tesla V100-PCIE-32GB GPU has compute "
+    "capability 7.0. You can use float16 instead by explicitly setting the `dtype` flag in CLI, for example: --dtype=half.\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("model", "advised"),
+    [
+        ("THUDM/glm-4-9b-chat", True),
+        ("zai-org/GLM-4.5-Air", True),
+        ("google/gemma-2b-it", True),
+        ("google/gemma-3n-E4B-it", True),
+        ("zai-org/GLM-4-32B-0414", False),
+        ("zai-org/GLM-Z1-9B-0414", False),
+        ("google/gemma-2-2b-it", False),
+        ("google/gemma-3-27b-it", False),
+    ],
+)
+def test_float16_is_advised_where_vllm_takes_it(model: str, advised: bool) -> None:
+    root = analyze([("log", io.BytesIO((f"vllm serve {model}\n" + NO_BF16).encode()))]).root
+    assert root is not None
+    assert (("--dtype", "half") in {(c.flag, c.to) for fix in root.fixes for c in fix.changes if isinstance(c, FlagChange)}) is advised
