@@ -59,6 +59,7 @@ REFUSED = (
     "(autoscaler +41s) Error: No available node types can fulfill resource request {'node:203.0.113.33': 0.001, 'GPU': 1.0}. "
     "Add suitable node types to this cluster to resolve this issue.\n"
 )
+SHORT = "WARNING 03-03 03:06:13 ray_utils.py:315] The number of required GPUs exceeds the total number of available GPUs in the placement group.\n"
 MISMATCH, TOO_FEW = "ray.placement_group_ip_mismatch", "ray.not_enough_gpus"
 
 
@@ -78,6 +79,8 @@ def status(gpus: str, address: str = "198.51.100.33") -> str:
         ((WAITING, status("0.0/1.0", "203.0.113.33")), TOO_FEW, "certain"),
         ((WAITING, status("0.0/16.0")), MISMATCH, "certain"),
         ((WAITING,), None, None),
+        ((SHORT + WAITING,), TOO_FEW, "possible"),
+        ((SHORT + WAITING, status("0.0/16.0")), MISMATCH, "certain"),  # nodes have joined since
     ],
 )
 def test_ray_has_no_place(inputs: tuple[str, ...], cause: str | None, confidence: str | None) -> None:
@@ -85,6 +88,35 @@ def test_ray_has_no_place(inputs: tuple[str, ...], cause: str | None, confidence
     assert outcome.cause == cause
     if cause is not None:
         assert (outcome.state.value, outcome.stage, outcome.confidence.value) == ("failed", "device_init", confidence)
+
+
+SEGMENT = "Error while creating shared memory segment /dev/shm/nccl-g0wGsu (size 9637888)"
+EXCEPTION = "RuntimeError: NCCL error: unhandled {kind} error (run with NCCL_DEBUG=INFO for details), NCCL version 2.20.5\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "cause"),
+    [
+        (EXCEPTION.format(kind="system") + f"ncclSystemError: System call failed.\nLast error:\n{SEGMENT}\n", "shm.too_small"),
+        (f"h:1:1 [1] misc/shmutils.cc:87 NCCL WARN {SEGMENT}\n", "shm.too_small"),
+        (EXCEPTION.format(kind="cuda") + f"Last error:\n{SEGMENT}, Traceback (most recent call last):\n", None),
+        (f"ncclUnhandledCudaError: Call to CUDA function failed.\nLast error:\n{SEGMENT}\n", None),
+    ],
+)
+def test_a_segment_that_nccl_could_not_make(text: str, cause: str | None) -> None:
+    outcome = said(text).outcome
+    assert (outcome.state.value, outcome.cause) == ("failed", cause)
+    assert cause is None or outcome.confidence.value == "likely"
+
+
+MESH = "[rank0]: RuntimeError: Gloo connectFullMesh failed with [/pytorch/third_party/gloo/gloo/transport/tcp/pair.cc:144] no error\n"
+TO_LOOPBACK = "[W808 10:02:40.118 ProcessGroupGloo.cpp:516] Warning: Unable to resolve hostname to a (local) address. Using the loopback address as fallback.\n"
+
+
+@pytest.mark.parametrize(("text", "cause"), [(MESH, None), (TO_LOOPBACK + MESH, "network.gloo_loopback")])
+def test_gloo_is_on_the_loopback_only_where_it_says_so(text: str, cause: str | None) -> None:
+    outcome = said(text).outcome
+    assert (outcome.state.value, outcome.cause) == ("failed", cause)
 
 
 NGINX = (

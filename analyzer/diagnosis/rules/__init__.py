@@ -24,6 +24,8 @@ RULES: tuple[Rule, ...] = (
     host.container_exited,
     host.rss_growth,
     host.gpu_leak,
+    network.nccl_segment,
+    network.gloo_loopback,
     network.ray_placement,
     network.hang_vgpu,
     network.hang_p2p,

@@ -24,6 +24,9 @@ TRANSLATED, PASSTHROUGH, REDIRECT, INTERPOSER = (
     "linux.iommu.translated", "linux.iommu.passthrough", "linux.acs.redirect", "linux.vgpu_interposer",
 )  # fmt: skip
 NO_ADDRESS, PLACEMENT, NODE = "ray.no_node_for_address", "ray.sign.placement_wait", "ray.sign.node"
+SHORT_OF_GPUS = "vllm.parallel.short_of_gpus"
+SEGMENT, UNHANDLED = "nccl.shm_segment_unexplained", "nccl.unhandled"
+NOT_CONNECTED, FALLBACK = "gloo.connect_failed", "gloo.loopback_fallback"
 
 
 def hang_p2p(view: View, verdict: Verdict) -> Verdict | None:
@@ -100,13 +103,42 @@ def _cards(view: View, holds: Callable[[Gpu], bool]) -> bool:
     return False
 
 
+def nccl_segment(view: View, verdict: Verdict) -> Verdict | None:
+    """NCCL could not make a segment in /dev/shm and does not say why: full, unless its exception speaks of a CUDA call.
+
+    src/misc/shmutils.cc: a file system that refuses is ncclSystemError; ncclUnhandledCudaError can only be cudaHostRegister.
+    """
+    events = view.attempt.all_events()
+    segment = next((event for event in events if event.pattern.id == SEGMENT), None)
+    if segment is None or verdict.cause is not None or verdict.state is not State.FAILED:
+        return None
+    if any(event.pattern.id == UNHANDLED and event.groups.get("kind", "").lower().endswith("cuda") for event in events):
+        return None
+    changed = renamed(verdict, "shm.too_small", Confidence.LIKELY)
+    changed.event, changed.stage = segment, "device_init"
+    return changed
+
+
+def gloo_loopback(view: View, verdict: Verdict) -> Verdict | None:
+    """Gloo's ranks did not reach each other, after one of them had said that it takes the loopback address."""
+    events = {event.pattern.id: event for event in view.attempt.all_events()}
+    failed, fallback = events.get(NOT_CONNECTED), events.get(FALLBACK)
+    if failed is None or fallback is None or verdict.cause is not None or verdict.state is not State.FAILED:
+        return None
+    changed = renamed(verdict, "network.gloo_loopback", Confidence.LIKELY)
+    changed.event, changed.stage = failed, "device_init"
+    changed.places.append(fallback.places[0])
+    return changed
+
+
 # --- Ray ---------------------------------------------------------------------------------------------------------------------------
 
 
 def ray_placement(view: View, verdict: Verdict) -> Verdict | None:
     """Ray has no place for a bundle: too few GPUs, or a node by an address that Ray does not know.
 
-    Certain for the address where the cluster's own list of nodes lacks it while enough GPUs are free.
+    Certain for the address where the cluster's own list of nodes lacks it while enough GPUs are free. That the cluster had too few GPUs
+    when the start began is vLLM's own word, but nodes may have joined since.
     """
     attempt = view.attempt
     waiting = attempt.signs.get(PLACEMENT)
@@ -126,6 +158,8 @@ def ray_placement(view: View, verdict: Verdict) -> Verdict | None:
         return _placed(verdict, "ray.placement_group_ip_mismatch", Confidence.CERTAIN, sources)
     if asked and total is not None and wanted is not None:
         return _placed(verdict, "ray.placement_group_ip_mismatch", Confidence.LIKELY, sources)
+    if undecided and SHORT_OF_GPUS in attempt.patterns:
+        return _placed(verdict, "ray.not_enough_gpus", Confidence.POSSIBLE, sources)
     if verdict.cause is not None and total is not None:
         verdict.evidence += sources
     return None
@@ -183,4 +217,4 @@ def proxy(view: View, verdict: Verdict) -> Verdict | None:
     return Verdict(State.DEGRADED, "serving", "network.proxy_or_firewall", sure, None, places=places)
 
 
-__all__ = ["hang_p2p", "hang_vgpu", "proxy", "ray_placement"]
+__all__ = ["gloo_loopback", "hang_p2p", "hang_vgpu", "nccl_segment", "proxy", "ray_placement"]
