@@ -119,6 +119,13 @@ def test_gloo_is_on_the_loopback_only_where_it_says_so(text: str, cause: str | N
     assert (outcome.state.value, outcome.cause) == ("failed", cause)
 
 
+@pytest.mark.parametrize(("line", "confidence"), [('    s.bind(("", 0))', "possible"), ('    s.bind(("", port))', "certain")])
+def test_nobody_owns_the_port_where_any_free_one_was_asked_for(line: str, confidence: str) -> None:
+    frame = '  File "/opt/venv/lib/python3.10/site-packages/vllm/utils.py", line 572, in get_open_port\n'
+    outcome = said(f"Traceback (most recent call last):\n{frame}{line}\nOSError: [Errno 98] Address already in use\n").outcome
+    assert (outcome.cause, outcome.confidence.value) == ("server.port_in_use", confidence)
+
+
 NGINX = (
     "2026/01/25 20:05:11 [error] 29#29: *812 upstream timed out (110: Connection timed out) while reading response header from upstream, "
     'client: 192.0.2.9, request: "POST /v1/chat/completions HTTP/1.1"\n'

@@ -26,6 +26,7 @@ RULES: tuple[Rule, ...] = (
     host.gpu_leak,
     network.nccl_segment,
     network.gloo_loopback,
+    network.any_free_port,
     network.ray_placement,
     network.hang_vgpu,
     network.hang_p2p,

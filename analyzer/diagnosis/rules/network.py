@@ -26,6 +26,7 @@ TRANSLATED, PASSTHROUGH, REDIRECT, INTERPOSER = (
 NO_ADDRESS, PLACEMENT, NODE = "ray.no_node_for_address", "ray.sign.placement_wait", "ray.sign.node"
 SHORT_OF_GPUS = "vllm.parallel.short_of_gpus"
 SEGMENT, UNHANDLED = "nccl.shm_segment_unexplained", "nccl.unhandled"
+PORT_IN_USE, ANY_FREE_PORT = "system.port_in_use", "system.sign.any_free_port"
 NOT_CONNECTED, FALLBACK = "gloo.connect_failed", "gloo.loopback_fallback"
 
 
@@ -131,6 +132,19 @@ def gloo_loopback(view: View, verdict: Verdict) -> Verdict | None:
     return changed
 
 
+def any_free_port(view: View, verdict: Verdict) -> Verdict | None:
+    """The port that was in use is none that somebody owns: the line above in the traceback asked for any free one."""
+    asked = view.attempt.signs.get(ANY_FREE_PORT)
+    if asked is None or verdict.event is None or verdict.event.pattern.id != PORT_IN_USE:
+        return None
+    here = verdict.event.places[0]
+    if not any(place.input == here.input and 0 < here.line - place.line <= 2 for place, _ in asked.seen):
+        return None
+    verdict.confidence = Confidence.POSSIBLE
+    verdict.places.append(asked.seen[0][0])
+    return verdict
+
+
 # --- Ray ---------------------------------------------------------------------------------------------------------------------------
 
 
@@ -217,4 +231,4 @@ def proxy(view: View, verdict: Verdict) -> Verdict | None:
     return Verdict(State.DEGRADED, "serving", "network.proxy_or_firewall", sure, None, places=places)
 
 
-__all__ = ["gloo_loopback", "hang_p2p", "hang_vgpu", "nccl_segment", "proxy", "ray_placement"]
+__all__ = ["any_free_port", "gloo_loopback", "hang_p2p", "hang_vgpu", "nccl_segment", "proxy", "ray_placement"]

@@ -13,7 +13,7 @@ from analyzer.engines.vllm import eras, fixes, weights
 from analyzer.engines.vllm.explain import explain
 from analyzer.engines.vllm.ledger import ledgers
 from analyzer.facts.view import View
-from analyzer.model import Change, Fix, Ledger, Source, Text, Window
+from analyzer.model import Change, Confidence, Fix, Ledger, Source, Text, Window
 from analyzer.model.versions import Range
 
 
@@ -47,7 +47,9 @@ class VLLM(Engine):
         return {**fixes.figures(case), **explain(fixes.Plan(case))}
 
     def refine(self, case: Case) -> Refinement | None:
-        """A refused allocation while PyTorch held less than the weights take: they were still being loaded."""
+        """A refused allocation while PyTorch held less than the weights take: they were still loading. Flags refused though they exist."""
+        if fixes.refused_though_known(fixes.Plan(case)):
+            return Refinement(confidence=Confidence.POSSIBLE)
         return weights.still_loading(case)
 
     def window(self, case: Case, given: Sequence[Fix]) -> Window | None:

@@ -99,3 +99,23 @@ def test_tokens_that_fit(length: int, prompt: int, to: int) -> None:
     refused = TOO_LONG.format(asked=4096, length=length, prompt=prompt)
     log = BANNER.format(version="0.11.0") + "INFO:     Application startup complete.\n" + refused
     assert f"Ask for at most {to} max_tokens" in [fix.title.en for fix in fixes(log)]
+
+
+@pytest.mark.parametrize(
+    ("version", "flags", "confidence", "another"),
+    [
+        ("0.8.5", "--enable-reasoning --reasoning-parser deepseek_r1", "possible", True),
+        ("0.8.5", "--enable-reasoning --dry-run", "certain", False),
+        ("0.11.0", "--enable-reasoning", "certain", False),
+    ],
+)
+def test_a_flag_that_the_stated_version_has_was_refused_by_another(version: str, flags: str, confidence: str, another: bool) -> None:
+    report = said(BANNER.format(version=version) + UNKNOWN.format(flags=flags))
+    assert report.root is not None
+    assert (report.outcome.cause, report.outcome.confidence.value) == ("args.unknown_flag", confidence)
+    assert ("which vllm" in report.root.explanation.en) is another
+
+
+def test_an_option_of_vllm_omni_is_not_taken_away() -> None:
+    titles = [fix.title.en for fix in fixes("vllm serve m --omni --port 8092\n" + UNKNOWN.format(flags="--omni"), "vllm 0.15.0\n")]
+    assert titles == ["Install vllm-omni in the release that belongs to this vLLM"]

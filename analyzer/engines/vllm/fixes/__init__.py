@@ -7,11 +7,12 @@ from collections.abc import Callable
 from analyzer.engines.case import Case
 from analyzer.engines.computed import Computed
 from analyzer.engines.vllm.fixes import arguments, budget, length, processes, requests, stages, weights
+from analyzer.engines.vllm.fixes.arguments import refused_though_known
 from analyzer.engines.vllm.fixes.figures import figures
 from analyzer.engines.vllm.fixes.plan import Plan
 from analyzer.engines.vllm.fixes.window import window
 
-__all__ = ["SOLVERS", "Plan", "figures", "window"]
+__all__ = ["SOLVERS", "Plan", "figures", "refused_though_known", "window"]
 
 Solver = Callable[[Plan], Computed | None]
 

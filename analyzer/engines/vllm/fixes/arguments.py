@@ -45,13 +45,27 @@ def drop_flag(plan: Plan) -> Computed | None:
     return Computed(tuple(FlagChange(issue.written, _given(plan, issue.written), None) for issue in gone), values, verified=True)
 
 
+def refused_though_known(plan: Plan) -> list[str]:
+    """The refused flags, where every possible version has every one of them; else none.
+
+    Then another installation answered than the one that the text is about, or flag and value came as one argument (vllm#8273).
+    """
+    refused = _refused(plan) if plan.case.cause == "args.unknown_flag" else []
+    return refused if all(flags.exists(flag, plan.where) for flag in refused) else []
+
+
+def _refused(plan: Plan) -> list[str]:
+    """The flags in the failing line's group ``flags``, as typed, once each."""
+    event = plan.case.event
+    typed = plan.view.groups(event).get("flags", "") if event is not None else ""
+    return list(dict.fromkeys(word.partition("=")[0].rstrip(",") for word in typed.split() if re.match(r"--?[A-Za-z]", word)))
+
+
 def _issues(plan: Plan) -> list[lint.Issue]:
     """What the check says of each flag in the failing line's group ``flags``; flags that the table has in this version are left out."""
     from analyzer.engines.vllm import lint  # reads commands, which few failures are about: not loaded for the others
 
-    event = plan.case.event
-    typed = plan.view.groups(event).get("flags", "") if event is not None else ""
-    written = list(dict.fromkeys(word.partition("=")[0].rstrip(",") for word in typed.split() if re.match(r"--?[A-Za-z]", word)))
+    written = _refused(plan)
     others = [flag for flag in plan.view.settings if flag not in written]
     found = []
     for word in written:

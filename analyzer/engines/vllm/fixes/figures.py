@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from analyzer.engines.case import Case
-from analyzer.engines.vllm.fixes import stages
+from analyzer.engines.vllm.fixes import arguments, stages
 from analyzer.engines.vllm.fixes.plan import Plan
 from analyzer.model.units import human
 
@@ -23,6 +23,9 @@ def figures(case: Case) -> Mapping[str, str]:
     length = stages.really_fits(plan)
     if length is not None:
         found["stage_length"] = str(length)
+    known = arguments.refused_though_known(plan)
+    if known:
+        found["refused_known"] = ", ".join(known)
     for name in ("process", "process_non_torch", "other_processes", "free", "unaccounted", "budget", "total"):
         size = plan.line(name)
         if size is not None:
