@@ -13,7 +13,7 @@ MANY_LOADS = frozenset({"ollama"})
 LIBRARIES = frozenset({"transformers"})
 #: Tags that vLLM alone gives its processes ("(EngineCore_DP0 pid=12)", set_process_title and decorate_logs).
 _TAGS = re.compile(
-    r"APIServer|ApiServer_\d+|DPCoordinator|EngineCore(?:_\w+)?|VllmWorker(?:Process)?|Worker(?:_(?:DP|PP|PCP|TP|DCP|EP)\d+)*"
+    r"APIServer|ApiServer_\d+|DPCoordinator|EngineCore(?:_\w+)?|VllmWorker(?:Process| \w+)?|Worker(?:_(?:DP|PP|PCP|TP|DCP|EP)\d+)*"
 )
 
 

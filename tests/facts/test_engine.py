@@ -31,6 +31,7 @@ def test_leading(counts: dict[str, int], engine: str | None) -> None:
         ("EngineCore_DP0", 93, "vllm"),
         ("Worker_DP0_TP1_EP1", 702, "vllm"),
         ("VllmWorkerProcess", 3985, "vllm"),
+        ("VllmWorker PP0_TP1", 71, "vllm"),
         ("DP1 TP3", None, None),
         ("RayWorkerWrapper", 2001, None),
         ("raylet", 12, None),
