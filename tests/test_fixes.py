@@ -90,9 +90,9 @@ def contradicts_nothing(finding: Finding) -> None:
         for fix in finding.fixes:
             for change in fix.changes:
                 if isinstance(change, EnvChange):
-                    assert f"{change.env}={change.to}" not in item.advice
-                elif isinstance(change, FlagChange) and re.search(rf"{change.flag}(?![\w-])", item.advice):
-                    assert not warned(item.advice, change), (item.advice, fix.title.en)
+                    assert f"{change.env}={change.to}" not in item.advice.en
+                elif isinstance(change, FlagChange) and re.search(rf"{change.flag}(?![\w-])", item.advice.en):
+                    assert not warned(item.advice.en, change), (item.advice.en, fix.title.en)
 
 
 def warned(advice: str, change: FlagChange) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from analyzer.model import Fact, NotThis, Text
 from analyzer.model.units import human
-from analyzer.patterns.model import Advice, Cause, Library
+from analyzer.patterns.model import Cause, Library
 
 #: Words for what no cause of the library explains.
 UNKNOWN_TITLE = Text("the cause does not show in this text", "这段文本里看不出原因")
@@ -81,9 +81,9 @@ def not_this(names: Sequence[str], library: Library, known: Known) -> tuple[NotT
     """Popular advice that would not help."""
     found = []
     for name in names:
-        advice: Advice | None = library.advice.get(name)
-        if advice is not None and advice.advice is not None:
-            why = fill(advice.words["why"], known)
-            if why is not None:
-                found.append(NotThis(advice.advice, why))
+        item = library.advice.get(name)
+        if item is not None:
+            advice, why = fill(item.words["advice"], known), fill(item.words["why"], known)
+            if advice is not None and why is not None:
+                found.append(NotThis(advice, why))
     return tuple(found)

@@ -288,7 +288,7 @@ def _finding(finding: Finding, language: str) -> FindingJson:
         "explanation": finding.explanation.get(language),
         "evidence": [_source(source) for source in finding.evidence],
         "needs": [need.get(language) for need in finding.needs],
-        "not_this": [{"advice": item.advice, "why": item.why.get(language)} for item in finding.not_this],
+        "not_this": [{"advice": item.advice.get(language), "why": item.why.get(language)} for item in finding.not_this],
         "fixes": [_fix(fix, language) for fix in finding.fixes],
         "pattern": finding.pattern,
         "docs": finding.docs,

@@ -78,7 +78,7 @@ class Fix:
 class NotThis:
     """Popular advice that would not help here, and why."""
 
-    advice: str
+    advice: Text
     why: Text
 
 

@@ -42,6 +42,8 @@ REDACTION_KEYS = frozenset(
 )  # fmt: skip
 
 
+#: Advice that reads the same in every language: a flag, a variable or an option, with its value.
+_SAME = re.compile(r"--?[a-z][\w-]*(?: [\w.]+)?|[A-Z][A-Z0-9_]+|[A-Za-z]\w*[=:]\S+")
 #: What stands in a sentence's braces: the name of a figure.
 _PLACEHOLDER = regex.compile(r"[a-z][a-z0-9_]*")
 
@@ -233,20 +235,20 @@ class Checker:
         _only(entry, frozenset({"name", "kind", "title", "why", "cost", "text", "advice", "changes", "versions", "engines", "unless"}))
         name = _text(entry, "name")
         kind = _text(entry, "kind")
-        wanted = {"fix": ("title", "why"), "need": ("text",), "not_this": ("why",)}.get(kind)
+        wanted = {"fix": ("title", "why"), "need": ("text",), "not_this": ("advice", "why")}.get(kind)
         if wanted is None:
             raise _MistakeError(f"«kind» is {kind!r}: fix, need or not_this")
         if name in self._advice:
             raise _MistakeError("the name is taken")
-        if kind == "not_this" and not entry.get("advice"):
-            raise _MistakeError("«advice» is missing: the advice as people quote it")
         words: dict[str, dict[str, str]] = {key: _words(entry[key], key) for key in ("title", "why", "cost", "text") if key in entry}
+        if "advice" in entry:
+            words["advice"] = _quoted(entry["advice"])
         for key in wanted:
             if key not in words:
                 raise _MistakeError(f"«{key}» is missing")
         changes = tuple(_change(change) for change in entry.get("changes") or ())
         engines, unless = _strings(entry, "engines"), _strings(entry, "unless")
-        self._advice[name] = Advice(name, kind, words, entry.get("advice"), changes, _versions(entry), engines, unless)
+        self._advice[name] = Advice(name, kind, words, changes, _versions(entry), engines, unless)
 
     def _redaction(self, file: str, entry: dict[str, Any]) -> None:
         _only(entry, REDACTION_KEYS)
@@ -427,6 +429,15 @@ def _words(value: Any, key: str) -> dict[str, str]:
     if holes[0] != holes[1]:
         raise _MistakeError(f"«{key}»: the placeholders differ between en {sorted(holes[0])} and zh {sorted(holes[1])}")
     return {language: " ".join(value[language].split()) for language in LANGUAGES}
+
+
+def _quoted(value: Any) -> dict[str, str]:
+    """Advice as people quote it: words, or once for every language what is none."""
+    if isinstance(value, str) and _SAME.fullmatch(value):
+        return dict.fromkeys(LANGUAGES, value)
+    if isinstance(value, str):
+        raise _MistakeError(f"«advice» needs en and zh: {value!r} is more than a flag or a variable with its value")
+    return _words(value, "advice")
 
 
 def _change(change: Any) -> dict[str, Any]:

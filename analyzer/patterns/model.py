@@ -107,8 +107,7 @@ class Advice:
 
     name: str
     kind: str  # fix | need | not_this
-    words: dict[str, dict[str, str]]  # fix: title, why, cost; need: text; not_this: why
-    advice: str | None = None  # not_this: the advice as people quote it
+    words: dict[str, dict[str, str]]  # fix: title, why, cost; need: text; not_this: advice, as people quote it, and why
     changes: tuple[dict[str, Any], ...] = ()  # fix: what to change where no arithmetic decides it, in the report's shape
     versions: str | None = None  # fix: the engine's versions in which it is valid, where flags alone do not tell
     engines: tuple[str, ...] = ()  # fix, not_this: only for these engines, where causes are shared and settings are not

@@ -57,7 +57,7 @@ def _advice(library: Library, cause: Cause, language: str) -> list[str]:
         parts.append("\n".join(["## " + _(N_("What to change")), *(f"- {_fix(fix, language)}" for fix in fixes)]))
     against = [library.advice[name] for name in cause.not_this if name in library.advice]
     if against:
-        rows = [f"- ✗ `{item.advice}`: {plain(_words(item.words['why'], language))}" for item in against]
+        rows = [f"- ✗ `{_words(item.words['advice'], language)}`: {plain(_words(item.words['why'], language))}" for item in against]
         parts.append("\n".join(["## " + _(N_("Not this")), *rows]))
     return parts
 

@@ -37,7 +37,7 @@ def markdown(report: Report, language: str, *, url: str | None = None) -> str:
     if root is not None:
         parts += _fixes(root, report, language, _)
         if root.not_this:
-            items = [f"- ✗ `{item.advice}`: {plain(item.why.get(language))}" for item in root.not_this]
+            items = [f"- ✗ `{item.advice.get(language)}`: {plain(item.why.get(language))}" for item in root.not_this]
             parts.append("\n".join(["### " + _(N_("Not this")), *items]))
         if root.evidence:
             lines = [cut(f"{source.input}:{source.line}  {safe(parse(source.text, source.line).body)}", 240) for source in root.evidence]

@@ -180,7 +180,7 @@ class _Text:
             return
         self._title(self._(N_("Not this")))
         for item in root.not_this:
-            self._wrapped(f"✗ {item.advice}: {item.why.get(self.language)}", "  ", "    ")
+            self._wrapped(f"✗ {item.advice.get(self.language)}: {item.why.get(self.language)}", "  ", "    ")
 
     def _proof(self, root: Finding) -> None:
         if not root.evidence:

@@ -98,6 +98,8 @@ def _plain(value: Any, hint: Any) -> Any:
 def _build(value: Any, hint: Any) -> Any:
     """The other way round."""
     hint = _one(value, hint)
+    if hint is text.Text and isinstance(value, str):
+        return text.Text.of(value)  # once one string for every language
     if isinstance(hint, type) and is_dataclass(hint):
         hints = _hints(hint)
         return hint(**{field.name: _build(value[field.name], hints[field.name]) for field in fields(hint) if field.name in value})

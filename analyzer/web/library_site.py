@@ -109,7 +109,9 @@ def _advice(library: Library, cause: Cause, language: str) -> dict[str, Any]:
         }
         for fix in named(cause.fixes)
     ]
-    against = [(item.advice, _PLACEHOLDER.sub("…", words_of(item.words["why"], language))) for item in named(cause.not_this)]
+    against = [
+        tuple(_PLACEHOLDER.sub("…", words_of(item.words[key], language)) for key in ("advice", "why")) for item in named(cause.not_this)
+    ]
     needs = [_PLACEHOLDER.sub("…", words_of(item.words["text"], language)) for item in named(cause.needs)]
     return {"fixes": fixes, "against": against, "needs": needs}
 

@@ -12,6 +12,7 @@ from analyzer import analyze
 from analyzer.diagnosis.findings import EVIDENCE, FINDINGS, FIXES
 from analyzer.model import LANGUAGES, Action, FlagChange, Report, Severity, Text
 from analyzer.patterns.load import load
+from analyzer.report import render
 from tests.case_files import FOLDERS, report
 from tests.logs import WEIGHTS, finding, oom, raised, served, start, told
 
@@ -23,7 +24,7 @@ LIBRARY = load()
 def sentences(told_: Report) -> Iterator[Text]:
     """Every sentence for a person."""
     for found in told_.findings:
-        yield from (found.title, found.explanation, *found.needs, *(item.why for item in found.not_this))
+        yield from (found.title, found.explanation, *found.needs, *(text for item in found.not_this for text in (item.advice, item.why)))
         for fix in found.fixes:
             yield from (fix.title, fix.why, *([fix.cost] if fix.cost is not None else []))
             yield from (change.action for change in fix.changes if isinstance(change, Action))
@@ -38,6 +39,18 @@ def test_every_figure_of_every_sentence_is_filled_in(name: str) -> None:
             assert not _HOLE.search(said), said
             assert "None" not in said.split(), said
             assert "  " not in said, said
+
+
+@pytest.mark.parametrize("form", ["text", "markdown", "html", "json"])
+def test_what_does_not_help_is_named_in_the_reports_language(form: str) -> None:
+    made = told([*start("0.11.0"), *GRAPHS_FAILED])
+    root = made.root
+    assert root is not None
+    advice = {item.advice for item in root.not_this if item.advice.en != item.advice.zh}
+    assert advice
+    for language in LANGUAGES:
+        shown = render(made, form, language, width=200)
+        assert all((text.get(language) in shown) and (text.en in shown) == (language == "en") for text in advice), language
 
 
 @pytest.mark.parametrize("name", NAMES)

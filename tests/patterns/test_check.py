@@ -85,6 +85,27 @@ def test_a_valid_library_is_taken_whole() -> None:
     assert library.version == "test"
 
 
+@pytest.mark.parametrize(
+    "advice",
+    [
+        "--enforce-eager",
+        "-ngl 99",
+        "--kv-cache-dtype fp8",
+        "NCCL_P2P_DISABLE=1",
+        "VLLM_HOST_IP",
+        "expandable_segments:True",
+        "num_ctx=4096",
+    ],
+)
+def test_advice_that_is_a_setting_is_written_once(advice: str) -> None:
+    library = check(files(advice=[FIX, NEED, NOT | {"advice": advice}]))
+    assert library.advice["not_fp8"].words["advice"] == {"en": advice, "zh": advice}
+
+
+def test_advice_in_words_is_written_in_both_languages() -> None:
+    assert check(files(advice=[FIX, NEED, NOT | {"advice": WORDS}])).advice["not_fp8"].words["advice"] == WORDS
+
+
 MISTAKES: list[tuple[str, dict[str, Any], str]] = [
     # whole files
     ("no YAML", {"kv": b"- id: [x\n"}, "vllm/kv.yaml: no valid YAML: "),
@@ -178,6 +199,10 @@ MISTAKES: list[tuple[str, dict[str, Any], str]] = [
     ("name twice", {"advice": [FIX, NEED, NOT, NOT]}, "advice/a.yaml: not_fp8: the name is taken"),
     ("why", {"advice": [without(FIX, "why"), NEED, NOT]}, "advice/a.yaml: lower_it: «why» is missing"),
     ("the advice", {"advice": [FIX, NEED, without(NOT, "advice")]}, "advice/a.yaml: not_fp8: «advice» is missing"),
+    ("advice in one language", {"advice": [FIX, NEED, NOT | {"advice": "reboot"}]}, "not_fp8: «advice» needs en and zh: 'reboot' is more"),
+    ("advice with a flag", {"advice": [FIX, NEED, NOT | {"advice": "lower --x"}]}, "«advice» needs en and zh: 'lower --x' is more"),
+    ("advice between flags", {"advice": [FIX, NEED, NOT | {"advice": "--x or --y"}]}, "«advice» needs en and zh: '--x or --y' is more"),
+    ("advice without zh", {"advice": [FIX, NEED, NOT | {"advice": {"en": "a word"}}]}, "advice/a.yaml: not_fp8: «advice» needs en and zh"),
     ("change", {"advice": [FIX | {"changes": [{"flag": "--x"}]}, NEED, NOT]}, "advice/a.yaml: lower_it: a change is {flag, to}, "),
     ("action's words", {"advice": [FIX | {"changes": [{"action": "do it"}]}, NEED, NOT]}, "lower_it: «action» needs en and zh"),
     # facts and redactions

@@ -60,7 +60,7 @@ def test_languages_differ_in_sentences_only(name: str) -> None:
 
 
 #: Keys whose values are for people.
-SENTENCES = frozenset({"title", "explanation", "needs", "why", "cost", "action", "text"})
+SENTENCES = frozenset({"title", "explanation", "needs", "advice", "why", "cost", "action", "text"})
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -87,7 +87,7 @@ def report(cause: str | None = "cuda_oom.weights", text: str = "line", engine: s
         True,
         None,
         (Text("nvidia-smi", "nvidia-smi"),),
-        (NotThis("--kv-cache-dtype fp8", Text("no", "没用")),),
+        (NotThis(Text("a smaller model", "换更小的模型"), Text("no", "没用")),),
         (fix,),
         "torch.cuda_oom",
         "weight_load",

@@ -6,7 +6,7 @@ import math
 import pytest
 import zstandard
 
-from analyzer.model import LANGUAGES, Fact, Source
+from analyzer.model import LANGUAGES, Fact, Source, Text
 from analyzer.store.codec import CodecError, pack, unpack
 from tests.store.conftest import report
 
@@ -41,6 +41,13 @@ def test_older_and_newer_reports_are_read() -> None:
     back = unpack(b"\x01" + zstandard.compress(json.dumps(plain).encode()))
     assert (back.command, back.findings[0].stage) == (None, None)
     assert back.facts == report().facts
+
+
+def test_advice_from_before_it_had_two_languages_is_read() -> None:
+    plain = json.loads(zstandard.ZstdDecompressor().decompress(pack(report())[1:]))
+    plain["findings"][0]["not_this"][0]["advice"] = "--kv-cache-dtype fp8"
+    back = unpack(b"\x01" + zstandard.compress(json.dumps(plain).encode()))
+    assert back.findings[0].not_this[0].advice == Text("--kv-cache-dtype fp8", "--kv-cache-dtype fp8")
 
 
 def test_infinities_survive() -> None:
