@@ -44,9 +44,11 @@ clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .hypothesis
 
 # The interface's catalogues: messages from the code, then by hand in analyzer/locale/zh/LC_MESSAGES/vramledger.po, then compiled.
+# What marks a message: a function, or an error whose first or second argument is one.
+MARKS := -k N_ -k _ -k Message -k fail -k Problem:2 -k IntakeError:2 -k CodecError -k CursorError -k FileError -k WhatIfError
 .PHONY: messages
 messages: setup
-	$(BIN)/pybabel -q extract -F babel.cfg -k N_ -k _ --no-wrap --sort-output --no-location -o $(VENV)/vramledger.pot analyzer
+	$(BIN)/pybabel -q extract -F babel.cfg $(MARKS) --no-wrap --sort-output --no-location -o $(VENV)/vramledger.pot analyzer
 	$(BIN)/pybabel -q update -i $(VENV)/vramledger.pot -d analyzer/locale -D vramledger --no-wrap --no-fuzzy-matching --ignore-obsolete
 	$(BIN)/pybabel -q compile -d analyzer/locale -D vramledger
 

@@ -26,6 +26,7 @@ from analyzer.intake.redact import Redactor
 from analyzer.intake.unpack import unpacker
 from analyzer.intake.wrappers import stripped
 from analyzer.model import InputInfo, Report
+from analyzer.model.message import Message
 from analyzer.patterns.runner import Runner, runner
 from analyzer.readers import Page, Reading, anchors, read_page
 
@@ -74,7 +75,7 @@ class Analysis:
 
     def _sink(self, name: str, keep: Keep | None) -> Sink:
         if len(self._sinks) >= self._limits.max_files:
-            raise IntakeError("input_too_large", f"more than {self._limits.max_files} files in one analysis; send fewer")
+            raise IntakeError("input_too_large", "more than {count} files in one analysis; send fewer", count=self._limits.max_files)
         sink = self._kind(_plain(name), len(self._sinks), self._runner, self._record, self._limits, self.redactor.clean)
         sink.keep = keep
         self._sinks.append(sink)
@@ -99,9 +100,11 @@ class Analysis:
 
     def _refuse(self, blank: bool) -> None:
         if blank:
-            names = ", ".join(sink.info.name for sink in self._sinks) or "no input"
-            advice = "send the text that the server printed, e.g. `vllm serve … 2>&1 | …`"
-            raise IntakeError("empty_input", f"nothing to read in {names}; {advice}")
+            raise IntakeError(
+                "empty_input",
+                "nothing to read in {names}; send the text that the server printed, e.g. `vllm serve … 2>&1 | …`",
+                names=", ".join(sink.info.name for sink in self._sinks) or Message("no input"),
+            )
 
     def _report(self, record: Record, *, blank: bool) -> Report:
         from analyzer.diagnosis.diagnose import diagnose
@@ -134,8 +137,9 @@ class Given:
         if self._sent > self._limits.max_body_bytes:
             raise IntakeError(
                 "input_too_large",
-                f"{self.name} is larger than {self._limits.max_body_bytes} bytes; "
-                "the head (up to the first requests) and the tail of the log suffice",
+                "{name} is larger than {limit} bytes; the head (up to the first requests) and the tail of the log suffice",
+                name=self.name,
+                limit=self._limits.max_body_bytes,
             )
         self._layers.feed(data)
 
@@ -258,7 +262,7 @@ class Sink:
             self._decoder = Decoder(head)
         except IntakeError as error:
             if not self.member:
-                raise IntakeError(error.code, f"{self.info.name}: {error}") from None
+                raise IntakeError(error.code, "{name}: {reason}", name=self.info.name, reason=error.message) from None
             self._no_text = True
             self.info.skipped_bytes += len(head)
             return b""

@@ -14,10 +14,9 @@ from pathlib import Path
 from typing import IO, Any, NoReturn
 
 from analyzer import __version__
+from analyzer.cli_errors import LANGUAGES, MISUSE, default_language, fail, unusable
 
-MISUSE = 64
 FORMATS = ("text", "json", "markdown", "html")
-LANGUAGES = ("en", "zh")
 _EXIT = {"healthy": 0, "degraded": 0, "failed": 1, "unknown": 2}
 
 
@@ -40,7 +39,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except OSError as error:
         # What opens inputs answers for them; here it is the output that cannot be written (a full disk).
         _drop_output()
-        return _fail(f"{error.filename or 'output'}: {error.strerror or error}")
+        return fail("{name}: {reason}", name=error.filename or "output", reason=error.strerror or error)
     except KeyboardInterrupt:
         return 130
 
@@ -61,7 +60,7 @@ def _parser(argv: Sequence[str] = ()) -> _Parser:
     analyze.add_argument("files", nargs="*", metavar="FILE", help="logs, GPU dumps, launch commands of one run; - is standard input")
     analyze.add_argument("--format", choices=FORMATS, default="text")
     said_in = "language of the sentences (default: VRAMLEDGER_LANG, else en)"
-    analyze.add_argument("--lang", choices=LANGUAGES, default=_language(), help=said_in)
+    analyze.add_argument("--lang", choices=LANGUAGES, default=default_language(), help=said_in)
     own = "a folder of your own patterns, beside the library"
     analyze.add_argument("--patterns", action="append", default=[], metavar="DIR", type=Path, help=own)
     analyze.add_argument("--color", choices=("auto", "always", "never"), default="auto")
@@ -101,7 +100,7 @@ def _other_commands(commands: Any) -> None:
         action = patterns.add_parser(name, help=text)
         if name == "show":
             action.add_argument("id")
-            action.add_argument("--lang", choices=LANGUAGES, default=_language())
+            action.add_argument("--lang", choices=LANGUAGES, default=default_language())
         action.add_argument("--patterns", action="append", default=[], metavar="DIR", type=Path, help="a folder of your own patterns")
         action.set_defaults(run=run)
 
@@ -110,7 +109,7 @@ def _other_commands(commands: Any) -> None:
     lint.add_argument("--engine", choices=("vllm",), default="vllm")
     lint.add_argument("--version", dest="engine_version", metavar="VERSION", help="the engine's version (default: the newest known one)")
     lint.add_argument("--format", choices=("text", "json"), default="text")
-    lint.add_argument("--lang", choices=LANGUAGES, default=_language())
+    lint.add_argument("--lang", choices=LANGUAGES, default=default_language())
     lint.set_defaults(run=_lint)
 
     cli_team.register(commands, patterns, _Parser)
@@ -119,16 +118,6 @@ def _other_commands(commands: Any) -> None:
     schema.set_defaults(run=_schema)
     engines = commands.add_parser("engines", help="print what is read of each engine, and what is computed, as Markdown")
     engines.set_defaults(run=_engines)
-
-
-def _language() -> str:
-    language = os.environ.get("VRAMLEDGER_LANG", "en")[:2].lower()
-    return language if language in LANGUAGES else "en"
-
-
-def _fail(message: str) -> int:
-    print(f"vramledger: {message}", file=sys.stderr)
-    return MISUSE
 
 
 # --- commands ----------------------------------------------------------------------------------------------------------------------
@@ -143,17 +132,17 @@ def _analyze(options: argparse.Namespace) -> int:
     names: list[str] = options.files
     if not names:
         if sys.stdin.isatty():
-            return _fail("name a file, or pipe a log in: vllm serve … 2>&1 | vramledger analyze")
+            return fail("name a file, or pipe a log in: vllm serve … 2>&1 | vramledger analyze", options.lang)
         names = ["-"]
     inputs: list[Input] = [("stdin", sys.stdin.buffer) if name == "-" else Path(name) for name in names]
     try:
         report = analyze(inputs, patterns=options.patterns)
     except IntakeError as error:
-        return _fail(str(error))
+        return fail(error.message, options.lang)
     except LibraryError as error:
-        return _fail(f"the patterns cannot be used:\n{error}")
+        return unusable(error, options.lang)
     except OSError as error:
-        return _fail(f"{error.filename or 'input'}: {error.strerror or error}")
+        return fail("{name}: {reason}", options.lang, name=error.filename or "input", reason=error.strerror or error)
     text = render(report, options.format, options.lang, width=_columns(sys.stdout), color=_colored(options.color, sys.stdout))
     sys.stdout.write(text)
     sys.stdout.flush()
@@ -184,7 +173,7 @@ def _redact(options: argparse.Namespace) -> int:
     try:
         stream = sys.stdin.buffer if options.file == "-" else Path(options.file).open("rb")  # noqa: SIM115 - closed below, standard input is not
     except OSError as error:
-        return _fail(f"{options.file}: {error.strerror}")
+        return fail("{name}: {reason}", name=options.file, reason=error.strerror)
     try:
         lines = (line.decode("utf-8", "replace") for line in stream)
         for line in redact_lines(redactor, lines):
@@ -216,7 +205,7 @@ def _db_upgrade(options: argparse.Namespace) -> int:
     try:
         revision = upgrade(load().database)
     except (SettingsError, DatabaseError) as error:
-        return _fail(str(error))
+        return fail(str(error))
     print(f"the database is at revision {revision}")
     return 0
 
@@ -245,7 +234,7 @@ def _patterns_list(options: argparse.Namespace) -> int:
     try:
         library = load(options.patterns)
     except LibraryError as error:
-        return _fail(f"the patterns cannot be used:\n{error}")
+        return unusable(error)
     for pattern in library.patterns:
         what = pattern.cause or ", ".join(dict.fromkeys(spec.name for spec in pattern.facts)) or pattern.stage or pattern.marks or ""
         print(f"{pattern.id:48} {pattern.versions or '':20} {what}")
@@ -259,9 +248,9 @@ def _patterns_show(options: argparse.Namespace) -> int:
     try:
         shown = page(load(options.patterns), options.id, options.lang)
     except LibraryError as error:
-        return _fail(f"the patterns cannot be used:\n{error}")
+        return unusable(error, options.lang)
     if shown is None:
-        return _fail(f"no pattern or cause has the id {options.id!r}; `vramledger patterns list` prints all")
+        return fail("no pattern or cause has the id {id}; `vramledger patterns list` prints all", options.lang, id=repr(options.id))
     print(shown)
     return 0
 
@@ -276,11 +265,11 @@ def _lint(options: argparse.Namespace) -> int:
     version: str = options.engine_version or flags.versions()[-1]
     try:
         key(version)
-    except ValueError as error:
-        return _fail(str(error))
+    except ValueError:
+        return fail("{version} is no version", options.lang, version=repr(version))
     found = lint.options_of(text)
     if found is None:
-        return _fail("no vLLM command in this text; write it as typed, e.g. 'vllm serve MODEL --max-model-len 8192'")
+        return fail("no vLLM command in this text; write it as typed, e.g. 'vllm serve MODEL --max-model-len 8192'", options.lang)
     issues = lint.check(found, lint.variables_of(text), version)
     corrected = lint.corrected(text, issues, found, version)
     if options.format == "json":

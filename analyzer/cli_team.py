@@ -11,13 +11,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from analyzer.cli_errors import fail, unusable
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from analyzer.settings import Settings
     from analyzer.store.database import Database
-
-MISUSE = 64
 
 
 def register(commands: Any, patterns: Any, parser: type[argparse.ArgumentParser]) -> None:
@@ -87,16 +87,11 @@ def _store() -> Iterator[tuple[Settings, Database]]:
         database.close()
 
 
-def _fail(message: object) -> int:
-    print(f"vramledger: {message}", file=sys.stderr)
-    return MISUSE
-
-
 def _worker(options: argparse.Namespace) -> int:
     from analyzer.jobs.worker import run
 
     if options.concurrency < 1:
-        return _fail("--concurrency is 1 or more")
+        return fail("--concurrency is 1 or more")
     return run(options.concurrency, options.metrics_port, until_empty=options.until_empty)
 
 
@@ -123,7 +118,7 @@ def _reanalyse(options: argparse.Namespace) -> int:
                 total += len(found)
             jobs.close()
     except (_CommandError, LibraryError) as error:
-        return _fail(error)
+        return fail(str(error))
     print(f"{total} analyses queued to be made with library {library}; those whose inputs are not stored whole keep their report")
     return 0
 
@@ -138,7 +133,7 @@ def _feedback_list(options: argparse.Namespace) -> int:
                 about = f"{one.cause or '-'}  {one.engine or '-'} {one.version or ''}".rstrip()
                 print(f"{one.given:%Y-%m-%d %H:%M}  {word:6}  {one.analysis_id}  {about}" + (f"  {one.because}" if one.because else ""))
     except _CommandError as error:
-        return _fail(error)
+        return fail(str(error))
     return 0
 
 
@@ -151,7 +146,7 @@ def _feedback_export(options: argparse.Namespace) -> int:
             said = listed(database, helped=None if options.helped else False, limit=options.limit)
             written = list(export(database, said, options.folder))
     except _CommandError as error:
-        return _fail(error)
+        return fail(str(error))
     for place in written:
         print(place)
     print(f"{len(written)} cases written to {options.folder}", file=sys.stderr)
@@ -175,9 +170,9 @@ def _diff(options: argparse.Namespace) -> int:
                     if options.format == "text":
                         print("\n".join(lines(change)), flush=True)
     except LibraryError as error:
-        return _fail(f"the patterns cannot be used:\n{error}")
+        return unusable(error)
     except _CommandError as error:
-        return _fail(error)
+        return fail(str(error))
     if options.format == "json":
         shown = [{**asdict(change), "created": change.created.isoformat()} for change in changed]
         print(json.dumps({"old": old.library.version, "new": new.library.version, "seen": seen, "changed": shown}, indent=2))

@@ -166,6 +166,23 @@ def test_misuse(tmp_path: Path) -> None:
     refused(run("analyze", "--patterns", tmp_path, LOG), "mine.yaml: mine.nothing", "anchor")
 
 
+@pytest.mark.parametrize(
+    ("arguments", "stdin", "said"),
+    [
+        (("analyze",), b"\x7fELF\x02\x01" + bytes(4096), "stdin：这不是日志：可执行文件"),
+        (("analyze",), b"\n", "stdin 中没有可读的内容"),
+        (("analyze",), gzip.compress(b"x" * 5000)[:-9], "gzip 输入在 31 字节之后损坏：数据不完整，中途结束"),
+        (("analyze", "--patterns", "/absent", LOG), b"", "模式文件无法使用："),
+        (("patterns", "show", "no.such"), b"", "没有 id 为 'no.such' 的模式或原因"),
+        (("lint-command", "ls"), b"", "这段文本里没有 vLLM 命令"),
+        (("lint-command", "vllm serve m", "--version", "new"), b"", "'new' 不是版本号"),
+    ],
+)
+def test_misuse_is_told_in_the_language_of_the_command(arguments: tuple[str | Path, ...], stdin: bytes, said: str) -> None:
+    refused(run(*arguments, "--lang", "zh", stdin=stdin), said)
+    refused(run(*arguments, stdin=stdin, VRAMLEDGER_LANG="zh"), said)
+
+
 def test_help_and_version() -> None:
     assert clean(run("--version"), 0) == f"vramledger {__version__}\n"
     shown = clean(run("--help"), 0)

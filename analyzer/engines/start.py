@@ -83,7 +83,7 @@ class Start:
                 outcome.get("cause"),
             )
         except (AttributeError, KeyError, OverflowError, TypeError, ValueError) as error:
-            raise WhatIfError(f"this is neither a report nor a ledger of vramledger/report/1: {error!r}") from None
+            raise WhatIfError("this is neither a report nor a ledger of vramledger/report/1: {reason}", reason=repr(error)) from None
 
     def figure(self, name: str, rank: int | None = None) -> Figure | None:
         """The latest figure ``name`` of ``rank``; one without a rank stands in."""

@@ -13,12 +13,13 @@ from typing import Any
 
 from analyzer.model import Ledger, Report, Text, Value
 from analyzer.model.as_json import ledger_line_json
+from analyzer.model.message import MessageError
 
 #: Engine name -> module with ``what_if(Start, settings)``.
 MODULES = {"vllm": "analyzer.engines.vllm.what_if"}
 
 
-class WhatIfError(ValueError):
+class WhatIfError(MessageError, ValueError):
     """A question that cannot be answered: an unknown setting, a value out of range, an engine without arithmetic, no ledger."""
 
 
@@ -117,10 +118,10 @@ def what_if(given: Report | str | Mapping[str, Any], settings: Mapping[str, Valu
         try:
             start = Start.of_json(json.loads(given) if isinstance(given, str) else given)
         except (json.JSONDecodeError, RecursionError) as error:
-            raise WhatIfError(f"this is no JSON: {error}") from None
+            raise WhatIfError("this is no JSON: {reason}", reason=error) from None
     module = MODULES.get(start.engine or "vllm")
     if module is None:
-        raise WhatIfError(f"what-if knows the arithmetic of vLLM, and this is {start.engine}")
+        raise WhatIfError("what-if knows the arithmetic of vLLM, and this is {engine}", engine=start.engine)
     if not start.ledgers:
         raise WhatIfError("there is no ledger in it: no line of the inputs says where the memory was")
     answer = import_module(module).what_if(start, settings)

@@ -15,6 +15,7 @@ from typing import Any, Protocol
 from analyzer.intake.decompress import STEP, Bounded
 from analyzer.intake.errors import IntakeError
 from analyzer.intake.limits import Limits
+from analyzer.model.message import Message
 
 #: A member's name and the extended headers of a tar are held whole: so long may they be.
 _HEADER_BYTES = 1 << 16
@@ -99,7 +100,7 @@ class _Archive(Bounded, abc.ABC):
             if self._member is not None:
                 self._member.close(truncated=True)
         elif not self._ended:
-            raise self._broken("it ends in the middle")
+            raise self._broken(Message("it ends in the middle"))
 
     @abc.abstractmethod
     def _header(self) -> bool:
@@ -108,7 +109,9 @@ class _Archive(Bounded, abc.ABC):
     def _begin(self, name: str) -> None:
         self._entries += 1
         if self._entries > _ENTRIES:
-            raise IntakeError("input_too_large", f"more than {_ENTRIES} members in the {self.what} archive; send the logs only")
+            raise IntakeError(
+                "input_too_large", "more than {count} members in the {what} archive; send the logs only", count=_ENTRIES, what=self.what
+            )
         self._member = None if name.endswith("/") or _uninteresting(name) else self._open(name)
 
     def _give(self, data: bytes) -> None:
@@ -156,10 +159,10 @@ class Tar(_Archive):
             raise self._broken(error) from error
         size = info.size
         if size < 0 or info.type == tarfile.GNUTYPE_SPARSE:
-            raise self._broken("sparse files are not read; send the logs themselves")
+            raise self._broken(Message("sparse files are not read; send the logs themselves"))
         if info.type in (tarfile.XHDTYPE, tarfile.SOLARIS_XHDTYPE, tarfile.GNUTYPE_LONGNAME):
             if size > _HEADER_BYTES:
-                raise self._broken("a header is too long")
+                raise self._broken(Message("a header is too long"))
             self._left = size
             self._step = self._pax if info.type != tarfile.GNUTYPE_LONGNAME else self._long_name
             return True
@@ -240,7 +243,7 @@ class Zip(_Archive):
             self._waiting.clear()
             return False
         if not self._waiting.startswith(_LOCAL):
-            raise self._broken("no member begins where one should")
+            raise self._broken(Message("no member begins where one should"))
         if len(self._waiting) < 30:
             return False
         _, flags, method, _, _, crc, packed, size, name_length, extra_length = struct.unpack_from("<HHHHHIIIHH", self._waiting, 4)
@@ -250,12 +253,14 @@ class Zip(_Archive):
         name = _decoded(header[30 : 30 + name_length])
         packed, size = _zip64(header[30 + name_length :], packed, size)
         if flags & _ENCRYPTED:
-            raise self._broken(f"{name!r} is encrypted; send it without a password")
+            raise self._broken(Message("{name} is encrypted; send it without a password", name=repr(name)))
         if method not in (_STORED, _DEFLATED, _BZIP2):
-            raise self._broken(f"{name!r} is packed by method {method}, which is not read; use deflate")
+            raise self._broken(
+                Message("{name} is packed by method {method}, which is not read; use deflate", name=repr(name), method=method)
+            )
         self._sizes_follow = bool(flags & _SIZES_FOLLOW)
         if self._sizes_follow and method == _STORED and not name.endswith("/"):
-            raise self._broken(f"{name!r} is stored without its size; pack it with deflate")
+            raise self._broken(Message("{name} is stored without its size; pack it with deflate", name=repr(name)))
         self._method, self._crc, self._packed, self._size = method, crc, packed, size
         self._seen = self._seen_crc = self._consumed = 0
         import bz2
@@ -299,7 +304,7 @@ class Zip(_Archive):
         if self._machine.eof:
             return self._finish_member()
         if back:
-            raise self._broken("a member is longer than its header says")
+            raise self._broken(Message("a member is longer than its header says"))
         return bool(self._waiting)
 
     def _rest(self) -> bytes:
@@ -336,11 +341,11 @@ class Zip(_Archive):
                 self._end()
                 self._step = self._header
                 return True
-        raise self._broken("a member's size is not what follows it")
+        raise self._broken(Message("a member's size is not what follows it"))
 
     def _check(self, crc: int, size: int) -> None:
         if (crc, size) != (self._seen_crc, self._seen):
-            raise self._broken("a member is not what its checksum says")
+            raise self._broken(Message("a member is not what its checksum says"))
 
 
 def _decoded(name: bytes) -> str:

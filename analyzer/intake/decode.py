@@ -5,6 +5,7 @@ from __future__ import annotations
 import codecs
 
 from analyzer.intake.errors import IntakeError
+from analyzer.model.message import Message
 
 _BOMS = (
     (codecs.BOM_UTF8, "utf-8"),
@@ -19,11 +20,11 @@ SNIFF = 4096
 _CONTROLS = bytes(set(range(32)) - {8, 9, 10, 13, 27})
 #: First bytes of what is no text and cannot be made one.
 _BINARY = (
-    (b"\x7fELF", "an executable"),
-    (b"\x89PNG", "a PNG picture: paste the text instead of a screenshot"),
-    (b"\xff\xd8\xff", "a JPEG picture: paste the text instead of a screenshot"),
-    (b"%PDF-", "a PDF: send the text inside it"),
-    (b"SQLite format 3", "an SQLite database"),
+    (b"\x7fELF", Message("an executable")),
+    (b"\x89PNG", Message("a PNG picture: paste the text instead of a screenshot")),
+    (b"\xff\xd8\xff", Message("a JPEG picture: paste the text instead of a screenshot")),
+    (b"%PDF-", Message("a PDF: send the text inside it")),
+    (b"SQLite format 3", Message("an SQLite database")),
 )
 
 
@@ -42,7 +43,7 @@ class Decoder:
             return
         for magic, what in _BINARY:
             if head.startswith(magic):
-                raise IntakeError("not_text", f"this is {what}, not a log")
+                raise IntakeError("not_text", "this is {what}, not a log", what=what)
         sample = head[:SNIFF]
         nuls = sample.count(0)
         if not nuls:
@@ -54,7 +55,12 @@ class Decoder:
                 self._decoder = codecs.getincrementaldecoder(name)("replace")
                 return
         if nuls > len(sample) // 100:
-            raise IntakeError("not_text", f"{nuls} of the first {len(sample)} bytes are NUL: this is no text; send the log itself")
+            raise IntakeError(
+                "not_text",
+                "{count} of the first {size} bytes are NUL: this is no text; send the log itself",
+                count=nuls,
+                size=len(sample),
+            )
         self._refuse_binary(sample)
 
     @staticmethod
@@ -63,7 +69,10 @@ class Decoder:
         controls = len(sample) - len(sample.translate(None, _CONTROLS))
         if controls > max(2, len(sample) // 20):
             raise IntakeError(
-                "not_text", f"{controls} of the first {len(sample)} bytes are control characters: this is no text; send the log itself"
+                "not_text",
+                "{count} of the first {size} bytes are control characters: this is no text; send the log itself",
+                count=controls,
+                size=len(sample),
             )
 
     def feed(self, data: bytes) -> bytes:

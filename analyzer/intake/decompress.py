@@ -11,6 +11,7 @@ from typing import Any, Protocol
 
 from analyzer.intake.errors import IntakeError
 from analyzer.intake.limits import DEFAULT, Limits
+from analyzer.model.message import Message
 
 _GZIP = b"\x1f\x8b"
 _ZSTD = b"\x28\xb5\x2f\xfd"
@@ -57,17 +58,27 @@ class Bounded:
         if self._out > limits.max_expanded_bytes:
             raise IntakeError(
                 "expansion_too_large",
-                f"the {self.what} input expands to more than {limits.max_expanded_bytes} bytes; "
-                "send the head and the tail of the log instead",
+                "the {what} input expands to more than {limit} bytes; send the head and the tail of the log instead",
+                what=self.what,
+                limit=limits.max_expanded_bytes,
             )
         if self._out > limits.expansion_grace_bytes and self._out > limits.max_expansion_ratio * max(self._in, 1):
             raise IntakeError(
                 "expansion_too_large",
-                f"the {self.what} input expands more than {limits.max_expansion_ratio}-fold; send the log uncompressed",
+                "the {what} input expands more than {ratio}-fold; send the log uncompressed",
+                what=self.what,
+                ratio=limits.max_expansion_ratio,
             )
 
-    def _broken(self, reason: object) -> IntakeError:
-        return IntakeError("malformed_input", f"the {self.what} input is damaged after {self._in} bytes: {reason}")
+    def _broken(self, reason: Message | Exception) -> IntakeError:
+        said = reason if isinstance(reason, Message) else str(reason)
+        return IntakeError(
+            "malformed_input",
+            "the {what} input is damaged after {count} bytes: {reason}",
+            what=self.what,
+            count=self._in,
+            reason=said,
+        )
 
 
 class Deflated(Bounded):
@@ -98,7 +109,7 @@ class Deflated(Bounded):
 
     def close(self) -> None:
         if not self._machine.eof:
-            raise self._broken("it ends in the middle")
+            raise self._broken(Message("it ends in the middle"))
 
 
 class Zstandard(Bounded):
@@ -130,7 +141,7 @@ class Zstandard(Bounded):
 
     def close(self) -> None:
         if not self._machine.eof:
-            raise self._broken("it ends in the middle")
+            raise self._broken(Message("it ends in the middle"))
 
 
 class Total:
@@ -147,11 +158,15 @@ class Total:
         limits = self._limits
         if self.out > limits.max_expanded_bytes:
             raise IntakeError(
-                "expansion_too_large", f"the inputs expand to more than {limits.max_expanded_bytes} bytes in all; send fewer, or their ends"
+                "expansion_too_large",
+                "the inputs expand to more than {limit} bytes in all; send fewer, or their ends",
+                limit=limits.max_expanded_bytes,
             )
         if self.out > limits.expansion_grace_bytes and self.out > limits.max_expansion_ratio * max(self.sent, 1):
             raise IntakeError(
-                "expansion_too_large", f"the inputs expand more than {limits.max_expansion_ratio}-fold in all; send the logs uncompressed"
+                "expansion_too_large",
+                "the inputs expand more than {ratio}-fold in all; send the logs uncompressed",
+                ratio=limits.max_expansion_ratio,
             )
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from analyzer.model.message import Message, MessageError
 
-class IntakeError(ValueError):
+
+class IntakeError(MessageError, ValueError):
     """An input that cannot be read. ``code`` is stable, the message is for the person who sent it."""
 
-    def __init__(self, code: str, message: str) -> None:
-        super().__init__(message)
+    def __init__(self, code: str, message: str | Message, /, **values: object) -> None:
+        super().__init__(message, **values)
         self.code = code

@@ -85,7 +85,12 @@ class Layer:
 
     def _opening(self, what: str) -> Callable[[str], Target]:
         if not self._archives:
-            raise IntakeError("expansion_too_large", f"{self._name!r} is a {what} in an archive in an archive; send what is inside")
+            raise IntakeError(
+                "expansion_too_large",
+                "{name} is a {what} in an archive in an archive; send what is inside",
+                name=repr(self._name),
+                what=what,
+            )
         archives = self._archives - 1
         return lambda name: Layer(self._way, name, archives, packed=True, compressed=False)
 

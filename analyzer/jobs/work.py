@@ -14,6 +14,7 @@ from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
 from analyzer.intake.errors import IntakeError
 from analyzer.jobs.notice import notice
+from analyzer.model.message import Message
 from analyzer.store import queued, repository
 from analyzer.store.repository import StaleError
 from analyzer.web import traces
@@ -94,27 +95,27 @@ class Workshop:
         except StaleError:
             return "gone"
         except IntakeError as error:
-            return self._failed(claimed, str(error))
+            return self._failed(claimed, error.message)
         except Problem as problem:
-            return self._failed(claimed, problem.detail)
+            return self._failed(claimed, problem.message)
         except DATABASE_ERRORS:
             queued.release(self.database, claimed, None, _now())
             raise
         except MemoryError:
             # It may be the others' memory: later, and not for ever.
             if claimed.tries >= queued.MOST_TRIES:
-                return self._failed(claimed, "reading this takes more memory than there is; send the head and the tail of the log")
+                return self._failed(claimed, Message("reading this takes more memory than there is; send the head and the tail of the log"))
             queued.release(self.database, claimed, _now() + timedelta(seconds=BACK_OFF_SECONDS * 2**claimed.tries), _now())
             return "released"
         except Exception as error:  # noqa: BLE001 — a mistake of ours: the same input makes it again, so it is not tried again
             log_mistake("a queued analysis failed", error)
-            return self._failed(claimed, f"this input cannot be analysed, which is our mistake ({type(error).__name__})")
+            return self._failed(claimed, Message("this input cannot be analysed, which is our mistake ({kind})", kind=type(error).__name__))
         else:
             return "done"
         finally:
             upload.discard()
 
-    def _failed(self, claimed: Claim, reason: str) -> Ended:
+    def _failed(self, claimed: Claim, reason: Message) -> Ended:
         queued.fail(self.database, claimed, reason, _now())
         return "failed"
 

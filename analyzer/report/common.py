@@ -160,7 +160,7 @@ def step(item: TimelineStep, _: Translate) -> str:
     """``loading weights 62.3 s (slowest)``."""
     seconds = f"{item.seconds:.0f} s" if item.seconds >= 100 or not item.stated else f"{item.seconds:.1f} s"
     shown = f"{_(messages.STEPS[item.name])} {seconds}"
-    return f"{shown} ({_(N_('slowest'))})" if item.slowest else shown
+    return _("{step} (slowest)").format(step=shown) if item.slowest else shown
 
 
 def timeline(report: Report, _: Translate) -> list[str]:
@@ -170,5 +170,5 @@ def timeline(report: Report, _: Translate) -> list[str]:
         if item.within is not None:
             continue
         parts = [step(part, _) for part in report.timeline if part.within == item.name]
-        shown.append(step(item, _) + (f" [{_(N_('of it'))} {', '.join(parts)}]" if parts else ""))
+        shown.append(step(item, _) + (" " + _("[of it {steps}]").format(steps=", ".join(parts)) if parts else ""))
     return shown

@@ -29,7 +29,7 @@ def markdown(report: Report, language: str, *, url: str | None = None) -> str:
         parts.append(plain(root.explanation.get(language)))
     steps = common.timeline(report, _)
     if steps:
-        parts.append(plain(f"{_(N_('Start-up:'))} {' · '.join(steps)}"))
+        parts.append(plain(_(N_("Start-up: {steps}")).format(steps=" · ".join(steps))))
     parts += [_ledger(ledger, alike, report, _) for ledger, alike in common.shown_ledgers(report)]
     parts += [_table(table) for table in tables(report, _)]
     course = over_time(report.gpu_snapshots, _)

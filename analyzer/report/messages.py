@@ -7,6 +7,8 @@ from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
+from analyzer.model.message import Message, MessageError
+
 LOCALE = Path(__file__).resolve().parent.parent / "locale"
 DOMAIN = "vramledger"
 
@@ -19,6 +21,11 @@ def translator(language: str) -> Translate:
     if language == "en":
         return str
     return gettext.translation(DOMAIN, LOCALE, [language], fallback=True).gettext
+
+
+def tell(said: Message | MessageError, language: str) -> str:
+    """A message, or that of an error, in ``language``."""
+    return (said.message if isinstance(said, MessageError) else said).told(translator(language))
 
 
 def N_(message: str) -> str:  # noqa: N802 - gettext's own name for a message that is translated where it is used
@@ -41,7 +48,10 @@ STAGES = {
     "shutdown": N_("shutdown"),
     "ready": N_("ready"),
 }
+SEVERITY = {"error": N_("error"), "warning": N_("warning"), "info": N_("info")}
 CONFIDENCE = {"certain": N_("certain"), "likely": N_("likely"), "possible": N_("possible")}
+#: How far a stored analysis without a report is.
+PROGRESS = (N_("receiving"), N_("queued"), N_("running"), N_("failed"))
 BASIS = {"measured": N_("measured"), "derived": N_("derived"), "estimated": N_("estimated")}
 LINES = {
     "total": N_("total"),

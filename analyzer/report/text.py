@@ -147,7 +147,7 @@ class _Text:
         steps = common.timeline(self.report, self._)
         if steps and self.report.outcome.state in (State.HEALTHY, State.DEGRADED):
             self._add("")
-            self._wrapped(f"{self._(N_('Start-up:'))} {' · '.join(steps)}", "", "  ")
+            self._wrapped(self._(N_("Start-up: {steps}")).format(steps=" · ".join(steps)), "", "  ")
 
     def _fixes(self, root: Finding) -> None:
         if not root.fixes:

@@ -130,9 +130,9 @@ class Slack:
             try:
                 found = sources.slack_file({**self.client.files_info(file=file.id)["file"], "file_access": "visible"})
             except SlackApiError as error:
-                raise files.FileError(f"{file.name} cannot be read: Slack says {error_code(error)}") from None
+                raise files.FileError("{name} cannot be read: Slack says {code}", name=file.name, code=error_code(error)) from None
             if found is None:
-                raise files.FileError(f"{file.name} has no text that could be read")
+                raise files.FileError("{name} has no text that could be read", name=file.name)
             file = found
         limit = self._max_file_bytes
         html = file.mimetype == "text/html"

@@ -9,6 +9,7 @@ from urllib.error import HTTPError, URLError
 from urllib.parse import urlsplit
 from urllib.request import HTTPRedirectHandler, OpenerDirector, Request, build_opener
 
+from analyzer.model.message import MessageError
 from analyzer.model.units import human
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ SILENCE, WHOLE = 20.0, 120.0
 _TRIES, _MAX_WAIT = 4, 60
 
 
-class FileError(RuntimeError):
+class FileError(MessageError, RuntimeError):
     """A file that was not read; the message is for whoever dropped it."""
 
 
@@ -56,14 +57,14 @@ def download(
 ) -> bytes:
     """The bytes behind ``url``, at most ``limit``. ``html``: the file itself is a page. Raises FileError."""
     if not may_send_token(url, api_url):
-        raise FileError(f"{name} does not lie with Slack; upload it here, or paste its text")
+        raise FileError("{name} does not lie with Slack; upload it here, or paste its text", name=name)
     opener = build_opener(_NoRedirect)
     for _ in range(_TRIES):
         wait, data = _once(opener, name, url, token, limit, html=html)
         if data is not None:
             return data
         sleep(min(wait, _MAX_WAIT))
-    raise FileError(f"{name}: Slack asks to wait; try again in a minute")
+    raise FileError("{name}: Slack asks to wait; try again in a minute", name=name)
 
 
 def _once(opener: OpenerDirector, name: str, url: str, token: str, limit: int, *, html: bool) -> tuple[float, bytes | None]:
@@ -74,21 +75,25 @@ def _once(opener: OpenerDirector, name: str, url: str, token: str, limit: int, *
     try:
         with opener.open(request, timeout=SILENCE) as answer:
             if not html and answer.headers.get_content_type() == "text/html":
-                raise FileError(f"{name} cannot be read: the app lacks the permission files:read")
+                raise FileError("{name} cannot be read: the app lacks the permission files:read", name=name)
             while piece := answer.read(_PIECE):
                 data += piece
                 if len(data) > limit:
-                    raise FileError(f"{name} is larger than {human(limit)}; send its head (up to the first requests) and its tail")
+                    raise FileError(
+                        "{name} is larger than {limit}; send its head (up to the first requests) and its tail",
+                        name=name,
+                        limit=human(limit),
+                    )
                 if time.monotonic() > end:
-                    raise FileError(f"{name} took longer than {WHOLE:g} s; try again")
+                    raise FileError("{name} took longer than {seconds} s; try again", name=name, seconds=format(WHOLE, "g"))
     except HTTPError as error:
         with error:
             if error.code == 429:
                 after = error.headers.get("Retry-After") or "1"
                 return (float(after) if after.isdecimal() else 1.0), None
             if error.code in (301, 302, 303, 307, 308):
-                raise FileError(f"{name} cannot be read: the app lacks the permission files:read") from None
-            raise FileError(f"{name} cannot be read: Slack answers {error.code}") from None
+                raise FileError("{name} cannot be read: the app lacks the permission files:read", name=name) from None
+            raise FileError("{name} cannot be read: Slack answers {code}", name=name, code=error.code) from None
     except (URLError, OSError, HTTPException) as error:
-        raise FileError(f"{name} cannot be read: {type(error).__name__}") from None
+        raise FileError("{name} cannot be read: {reason}", name=name, reason=type(error).__name__) from None
     return 0.0, bytes(data)

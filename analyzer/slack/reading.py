@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from analyzer.intake.errors import IntakeError
+from analyzer.model.message import Message
 from analyzer.model.report import State
 from analyzer.web.problems import Problem
 from analyzer.web.upload import Outcome, Upload, clean_name
@@ -43,12 +44,13 @@ class Read:
 
     outcome: Outcome | None
     ids: frozenset[str]
-    notes: tuple[str, ...]
+    notes: tuple[Message, ...]
 
 
 def read(settings: Settings, library: Library, earlier: Sequence[KeptInput], items: Sequence[Item], *, keep: bool = True) -> Read:
     """Analyse ``items`` together with what is stored. Raises Problem where that takes too much time, IntakeError for what is stored."""
-    left, notes = list(items), []
+    left = list(items)
+    notes: list[Message] = []
     while left:
         upload = Upload(settings, library, keep=keep)
         try:
@@ -57,11 +59,11 @@ def read(settings: Settings, library: Library, earlier: Sequence[KeptInput], ite
             if wrong is not None:
                 item, error = wrong
                 left.remove(item)
-                notes.append(f"{item.name}: {error}")
+                notes.append(Message("{name}: {reason}", name=item.name, reason=error.message))
                 continue
             outcome = upload.finish()
         except IntakeError as error:
-            notes.append(str(error))
+            notes.append(error.message)
             break
         else:
             return Read(outcome, frozenset(name for item in left for name in item.ids), tuple(notes))

@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 from slack_sdk.errors import SlackApiError
 
+from analyzer.model.message import Message
 from analyzer.patterns.runner import runner
 from analyzer.readers import anchors
+from analyzer.report.messages import tell
 from analyzer.slack import blocks, words
 from analyzer.slack.client import CLOSED, Slack, error_code, reason, told
 from analyzer.slack.files import FileError
@@ -103,7 +105,7 @@ class Work:
         except SlackApiError:
             raise
         except Problem as error:
-            self._fail(task, str(error))
+            self._fail(task, tell(error, task.language))
         except Exception as error:  # noqa: BLE001 - it is told, to the one who asked too
             # A mistake of ours in reading one input: where it happened is logged, nothing is stored, and whoever asked is told.
             log_mistake("a thread could not be analysed", error)
@@ -145,11 +147,11 @@ class Work:
             try:
                 data = self.slack.download(source.file)
             except FileError as error:
-                notes.append(str(error))
+                notes.append(tell(error, language))
                 continue
             room -= len(data)
             if room < 0:
-                notes.append(f"{source.file.name}: too much for one analysis")
+                notes.append(tell(Message("{name}: too much for one analysis", name=source.file.name), language))
                 continue
             items.append(Item(source.file.name, data, source.ids, file=True))
         return items, notes
@@ -168,7 +170,7 @@ class Work:
     def _read_and_answer(self, task: Task, items: list[Item], notes: list[str]) -> None:
         thread = slack.begin(self.database, task.place, task.user, task.language, _now())
         identifier, result = self._analyse(thread, items)
-        notes += result.notes
+        notes += [tell(note, thread.language) for note in result.notes]
         if result.outcome is None or identifier is None:
             if task.mode == ASKED:
                 self._nothing(task, notes)

@@ -16,6 +16,7 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 import zstandard
 
 from analyzer.model import Report, facts, finding, gpu, ledger, report, text, units
+from analyzer.model.message import MessageError
 
 #: First byte of a stored report; bumped when older ones can no longer be read as they are.
 FORMAT = b"\x01"
@@ -27,7 +28,7 @@ _TYPE = "!"
 _ATOMS = frozenset({str, int, float, bool, type(None)})
 
 
-class CodecError(ValueError):
+class CodecError(MessageError, ValueError):
     """Bytes that are no stored report."""
 
 
@@ -47,7 +48,7 @@ def unpack(stored: bytes) -> Report:
         plain = json.loads(zstandard.ZstdDecompressor().decompress(stored[1:], max_output_size=_MAX_BYTES))
         made = _build(plain, Report)
     except (zstandard.ZstdError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise CodecError(f"a stored report is damaged: {type(error).__name__}") from error
+        raise CodecError("a stored report is damaged: {kind}", kind=type(error).__name__) from error
     assert isinstance(made, Report)
     return made
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import and_, func, or_, select, update
 
+from analyzer.model.message import Message
 from analyzer.store.models import Analysis, AnalysisInput
 from analyzer.store.receiving import FAILED
 from analyzer.store.repository import DONE, add_inputs
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 QUEUED, RUNNING = "queued", "running"
 #: How often work on one input is begun before it is taken for what ends the workers.
 MOST_TRIES = 3
-GAVE_UP = "the worker ended each of the {tries} times that this input was read; send its head and its tail"
+GAVE_UP = Message("the worker ended each of the {tries} times that this input was read; send its head and its tail", tries=MOST_TRIES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +45,7 @@ class Progress:
     """Where an analysis is. ``ahead``: queued ones before it."""
 
     state: str
-    error: str | None
+    error: Message | None
     tries: int
     ahead: int
     has_report: bool
@@ -138,11 +139,11 @@ def release(database: Database, claimed: Claim, due: datetime | None, now: datet
         session.execute(update(Analysis).where(*_mine(claimed)).values(**values))
 
 
-def fail(database: Database, claimed: Claim, reason: str, now: datetime) -> None:
+def fail(database: Database, claimed: Claim, reason: Message, now: datetime) -> None:
     """It cannot be analysed, and why. A report that it had before stays."""
     state = DONE if claimed.has_report else FAILED
     with database.write() as session:
-        session.execute(update(Analysis).where(*_mine(claimed)).values(state=state, error=clean_text(reason), updated=now))
+        session.execute(update(Analysis).where(*_mine(claimed)).values(state=state, error=clean_text(reason.pack()), updated=now))
 
 
 def lost(database: Database, now: datetime, lease: timedelta) -> tuple[int, int]:
@@ -152,12 +153,10 @@ def lost(database: Database, now: datetime, lease: timedelta) -> tuple[int, int]
         given_up: Any = session.execute(
             update(Analysis)
             .where(silent, Analysis.tries >= MOST_TRIES, Analysis.report.is_(None))
-            .values(state=FAILED, error=GAVE_UP.format(tries=MOST_TRIES), updated=now)
+            .values(state=FAILED, error=GAVE_UP.pack(), updated=now)
         )
         kept: Any = session.execute(
-            update(Analysis)
-            .where(silent, Analysis.tries >= MOST_TRIES)
-            .values(state=DONE, error=GAVE_UP.format(tries=MOST_TRIES), updated=now)
+            update(Analysis).where(silent, Analysis.tries >= MOST_TRIES).values(state=DONE, error=GAVE_UP.pack(), updated=now)
         )
         back: Any = session.execute(update(Analysis).where(silent).values(state=QUEUED, due=None, updated=now))
         return back.rowcount, given_up.rowcount + kept.rowcount
@@ -191,7 +190,7 @@ def progress(database: Database, identifier: str) -> Progress | None:
         if row[0] == QUEUED:
             before = select(func.count()).where(Analysis.state == QUEUED, Analysis.created < row[6])
             ahead = session.scalar(before) or 0
-    return Progress(row[0], row[1], row[2], ahead, bool(row[3]), row[4], row[5])
+    return Progress(row[0], Message.unpack(row[1]), row[2], ahead, bool(row[3]), row[4], row[5])
 
 
 def _mine(claimed: Claim) -> tuple[Any, ...]:

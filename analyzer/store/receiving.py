@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from sqlalchemy import insert, update
 
+from analyzer.model.message import Message
 from analyzer.store.models import Analysis
 from analyzer.store.rows import clean_text
 
@@ -45,16 +46,16 @@ def touch(database: Database, identifier: str, now: datetime) -> None:
         session.execute(update(Analysis).where(Analysis.id == identifier, Analysis.state == RECEIVING).values(updated=now))
 
 
-def fail(database: Database, identifier: str, reason: str, now: datetime) -> None:
+def fail(database: Database, identifier: str, reason: Message, now: datetime) -> None:
     """Its input could not be analysed, and why."""
-    values = {"state": FAILED, "error": clean_text(reason), "updated": now}
+    values = {"state": FAILED, "error": clean_text(reason.pack()), "updated": now}
     with database.write() as session:
         session.execute(update(Analysis).where(Analysis.id == identifier, Analysis.state == RECEIVING).values(**values))
 
 
 def abandoned(database: Database, now: datetime) -> int:
     """Mark as failed what a killed server was receiving; how many it were."""
-    reason = "the server was stopped while this input was coming; send it again"
+    reason = Message("the server was stopped while this input was coming; send it again").pack()
     with database.write() as session:
         done = session.execute(
             update(Analysis)

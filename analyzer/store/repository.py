@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import Table, insert, or_, select, update
 from sqlalchemy import delete as sql_delete
 
+from analyzer.model.message import Message, MessageError
 from analyzer.store import search
 from analyzer.store.codec import unpack
 from analyzer.store.models import Analysis, AnalysisInput, AnalysisTerm, Base, Fact, Finding, Fix, Input, Series
@@ -51,7 +52,7 @@ class StaleError(RuntimeError):
     """The analysis has changed since it was read: read it again."""
 
 
-class CursorError(ValueError):
+class CursorError(MessageError, ValueError):
     """A cursor that no history page gave."""
 
 
@@ -109,7 +110,7 @@ def get(database: Database, identifier: str) -> StoredAnalysis | None:
         if row is None:
             return None
         report = None if row.report is None else unpack(row.report)
-        return StoredAnalysis(row.id, row.created, row.updated, row.revision, row.state, row.error, report)
+        return StoredAnalysis(row.id, row.created, row.updated, row.revision, row.state, Message.unpack(row.error), report)
 
 
 def delete_token_hash(database: Database, identifier: str) -> bytes | None:

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from analyzer.model import Report
+    from analyzer.model.message import Message
     from analyzer.store.rows import ReportRows
 
 #: Bytes of a stored text that are unpacked at once.
@@ -85,7 +86,7 @@ class StoredAnalysis:
     updated: datetime
     revision: int
     state: str
-    error: str | None
+    error: Message | None
     report: Report | None
 
 

@@ -11,6 +11,7 @@ from starlette.responses import Response
 
 from analyzer.intake.unpack import ARCHIVES
 from analyzer.model import Text
+from analyzer.report.messages import tell
 from analyzer.store import repository
 from analyzer.store.codec import CodecError
 from analyzer.store.repository import CursorError
@@ -41,7 +42,7 @@ async def found(request: Request, identifier: str) -> StoredAnalysis:
     try:
         analysis = await here.store(repository.get, here.database, identifier)
     except CodecError as error:
-        raise Problem("unavailable", f"this analysis cannot be read: {error}") from error
+        raise Problem("unavailable", "this analysis cannot be read: {reason}", reason=error.message) from error
     if analysis is None:
         raise missing
     return analysis
@@ -87,7 +88,7 @@ async def history(
     try:
         page = await here.store(repository.history, here.database, wanted, cursor, limit)
     except CursorError as error:
-        raise Problem("invalid_request", str(error)) from error
+        raise Problem("invalid_request", error.message) from error
     language = here.language(request)
     return json_response({"items": [item_json(request, item, language) for item in page.items], "next_cursor": page.next_cursor})
 
@@ -98,8 +99,14 @@ async def read(request: Request, identifier: str) -> Response:
     analysis = await found(request, identifier)
     form = negotiate.form(request, "json")
     if analysis.report is None:
-        return json_response({"id": analysis.id, "state": analysis.state, **({"error": analysis.error} if analysis.error else {})})
+        return json_response(unfinished(analysis, service(request).language(request)))
     return report_response(request, analysis.report, form, service(request).language(request), Stored(analysis.id, analysis.created))
+
+
+def unfinished(analysis: StoredAnalysis, language: str) -> dict[str, Any]:
+    """An analysis without a report as plain values: how far it is, or why there is none."""
+    error = {"error": tell(analysis.error, language)} if analysis.error else {}
+    return {"id": analysis.id, "state": analysis.state, **error}
 
 
 @router.post("/v1/analyses/{identifier}/inputs", summary="Add inputs", openapi_extra=FORM_OR_BODY, responses=REPORT_ANSWERS)
@@ -243,4 +250,4 @@ def since_moment(text: str | None) -> datetime | None:
         raise Problem("invalid_request", "since is a moment (2026-01-31, 2026-01-31T10:00:00Z) or a span back from now (24h, 7d)") from None
 
 
-__all__ = ["BODY", "found", "item_json", "limit_values", "remove", "router", "since_moment"]
+__all__ = ["BODY", "found", "item_json", "limit_values", "remove", "router", "since_moment", "unfinished"]

@@ -18,6 +18,8 @@ from starlette.staticfiles import StaticFiles
 
 from analyzer import __version__
 from analyzer.intake.errors import IntakeError
+from analyzer.model.message import Message
+from analyzer.report.messages import N_
 from analyzer.store import receiving, repository
 from analyzer.web import api, errors, feedback, groups, negotiate, ops, queueing, site, traces
 from analyzer.web.body import Pipes
@@ -43,6 +45,8 @@ _log = logging.getLogger("vramledger")
 #: How often what is past its retention is deleted.
 _RETENTION_SECONDS = 3600
 _HTTP_CODES = {404: "not_found", 405: "method_not_allowed"}
+#: What Starlette says with them.
+_HTTP_WORDS = (N_("Not Found"), N_("Method Not Allowed"))
 
 
 def create_app(settings: Settings, database: Database) -> FastAPI:
@@ -149,8 +153,7 @@ def _describe(app: FastAPI) -> None:
 def _answer_errors(app: FastAPI) -> None:
     def answer(request: Request, problem: Problem) -> Response:
         here: Service = app.state.service
-        problem.detail = here.clean(problem.detail)  # it may quote a name or a path
-        return response(problem, negotiate.error_form(request), here.language(request))
+        return response(problem, negotiate.error_form(request), here.language(request), here.clean)
 
     @app.exception_handler(Problem)
     async def problem(request: Request, error: Problem) -> Response:
@@ -168,7 +171,7 @@ def _answer_errors(app: FastAPI) -> None:
     @app.exception_handler(HTTPException)
     async def http(request: Request, error: HTTPException) -> Response:
         code = _HTTP_CODES.get(error.status_code, "invalid_request")
-        return answer(request, Problem(code, f"{request.method}: {error.detail}", error.headers))
+        return answer(request, Problem(code, "{method}: {reason}", error.headers, method=request.method, reason=Message(error.detail)))
 
     @app.exception_handler(OperationalError)
     @app.exception_handler(InterfaceError)
@@ -180,4 +183,4 @@ def _answer_errors(app: FastAPI) -> None:
     @app.exception_handler(Exception)
     async def unexpected(request: Request, error: Exception) -> Response:
         errors.tell(error)
-        return answer(request, Problem("internal_error", f"this is our mistake ({type(error).__name__}); nothing was stored"))
+        return answer(request, Problem("internal_error", "this is our mistake ({kind}); nothing was stored", kind=type(error).__name__))

@@ -63,7 +63,9 @@ def require_deleter(request: Request, settings: Settings, kept: bytes) -> None:
         return
     given = request.headers.get(DELETE_HEADER) or request.cookies.get(DELETE_COOKIE)
     if not given:
-        raise Problem("unauthorized", f"send the {DELETE_HEADER} that the upload was answered with, or an API token", CHALLENGE)
+        raise Problem(
+            "unauthorized", "send the {header} that the upload was answered with, or an API token", CHALLENGE, header=DELETE_HEADER
+        )
     if not same_token(given, kept):
         raise Problem("forbidden", "this is not the delete token of this analysis")
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import anyio
 
+from analyzer.model.message import Message
 from analyzer.model.units import human
 from analyzer.web.problems import Problem
 
@@ -21,7 +22,7 @@ PIECE_BYTES = 1 << 18
 #: Where the server's protocol (analyzer/web/serve.py) leaves what had come when a connection broke.
 REST = "vramledger.rest"
 
-ENOUGH = (
+ENOUGH = Message(
     "the head of the log (up to the first requests) and its tail suffice: (head -c 20M engine.log; tail -c 20M engine.log) | curl -T - …"
 )
 
@@ -38,7 +39,8 @@ class Pipes:
     def enter(self, address: str) -> None:
         """Count one more. Raises Problem where it is one too many; else ``leave`` must follow."""
         if self._counts.get(address, 0) >= self._limit:
-            raise Problem("rate_limited", f"{self._limit} pipes from your address are open; end one of them first", {"Retry-After": "60"})
+            said = {"Retry-After": "60"}
+            raise Problem("rate_limited", "{count} pipes from your address are open; end one of them first", said, count=self._limit)
         self._counts[address] = self._counts.get(address, 0) + 1
 
     def leave(self, address: str) -> None:
@@ -75,7 +77,10 @@ class Body:
         length = request.headers.get("content-length", "0")
         self.length = int(length) if not self.is_pipe and length.isdecimal() else None  # bytes that were announced
         if not self.is_pipe and length.isdecimal() and int(length) > settings.max_body_bytes:
-            raise Problem("input_too_large", f"the body has {int(length)} bytes, the limit is {human(settings.max_body_bytes)}; {ENOUGH}")
+            limit = human(settings.max_body_bytes)
+            raise Problem(
+                "input_too_large", "the body has {size} bytes, the limit is {limit}; {enough}", size=int(length), limit=limit, enough=ENOUGH
+            )
 
     async def pieces(self, *, at_once: bool = False) -> AsyncIterator[bytes]:
         """The body, in pieces of about PIECE_BYTES, or (``at_once``) as it comes.
@@ -90,7 +95,8 @@ class Body:
             room = self._settings.max_body_bytes - taken
             if len(data) > room:
                 if not self.is_pipe:
-                    raise Problem("input_too_large", f"the body is larger than {human(self._settings.max_body_bytes)}; {ENOUGH}")
+                    limit = human(self._settings.max_body_bytes)
+                    raise Problem("input_too_large", "the body is larger than {limit}; {enough}", limit=limit, enough=ENOUGH)
                 data, more, self.truncated = data[:room], False, True
             taken += len(data)
             buffer += data
@@ -113,7 +119,7 @@ class Body:
             if self.is_pipe:
                 self.truncated = True
                 return b"", False
-            raise Problem("upload_timeout", f"no byte came for {settings.upload_timeout:g} s; send it again")
+            raise Problem("upload_timeout", "no byte came for {seconds} s; send it again", seconds=format(settings.upload_timeout, "g"))
         if message["type"] == "http.disconnect":
             if self.is_pipe:
                 self.truncated = True

@@ -16,6 +16,7 @@ import anyio
 from anyio import BrokenWorkerProcess, CapacityLimiter, to_process
 
 from analyzer.intake.errors import IntakeError
+from analyzer.model.message import Message
 from analyzer.store.rows import report_rows
 from analyzer.web.encodings import Encoding
 from analyzer.web.problems import Problem
@@ -62,14 +63,14 @@ def _calm_collector() -> None:
     gc.set_threshold(20_000, 20, 20)
 
 
-def _elsewhere(settings: Settings, data: bytes, encoding: str, name: str, keep: bool) -> Outcome | tuple[str, str, bool]:
+def _elsewhere(settings: Settings, data: bytes, encoding: str, name: str, keep: bool) -> Outcome | tuple[str, Message, bool]:
     """``analyse`` in another process: what it raises comes back as (code, message, whether the input is to blame)."""
     try:
         return analyse(settings, data, encoding, name, keep)
     except IntakeError as error:
-        return error.code, str(error), True
+        return error.code, error.message, True
     except Problem as problem:
-        return problem.code, problem.detail, False
+        return problem.code, problem.message, False
 
 
 class Crew:

@@ -25,7 +25,10 @@ class Encoding:
         unknown = [name for name in names if name.removeprefix("x-") not in SUPPORTED]
         if unknown or len(names) > 2:
             raise Problem(
-                "unsupported_encoding", f"Content-Encoding is one of {', '.join(SUPPORTED)}", {"Accept-Encoding": ", ".join(SUPPORTED)}
+                "unsupported_encoding",
+                "Content-Encoding is one of {names}",
+                {"Accept-Encoding": ", ".join(SUPPORTED)},
+                names=", ".join(SUPPORTED),
             )
         self._steps: list[Expander] = [_expander(name.removeprefix("x-"), limits) for name in reversed(names)]
         self._fed = False

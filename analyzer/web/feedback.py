@@ -68,7 +68,7 @@ async def _body(request: Request) -> bytes:
     async for piece in Body(request, here.settings, here.pipes).pieces():
         data += piece
         if len(data) > _MOST_BYTES:
-            raise Problem("input_too_large", f"feedback has at most {_MOST_BYTES} bytes")
+            raise Problem("input_too_large", "feedback has at most {limit} bytes", limit=_MOST_BYTES)
     return data
 
 

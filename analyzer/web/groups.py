@@ -72,7 +72,7 @@ async def _groups(request: Request, wanted: HistoryFilter, cursor: str | None, l
     try:
         return await here.store(stored.groups, here.database, wanted, cursor, limit)
     except CursorError as error:
-        raise Problem("invalid_request", str(error)) from error
+        raise Problem("invalid_request", error.message) from error
 
 
 def _parts(group: Group) -> tuple[str, str, str]:

@@ -147,7 +147,9 @@ class Guard:
         seconds = self._rates.wait(address(request.scope), kind)
         if seconds is None:
             return None
-        return Problem("rate_limited", f"too many requests from your address; try again in {seconds} s", {"Retry-After": str(seconds)})
+        return Problem(
+            "rate_limited", "too many requests from your address; try again in {seconds} s", {"Retry-After": str(seconds)}, seconds=seconds
+        )
 
 
 class _Exchange:

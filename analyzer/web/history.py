@@ -97,7 +97,7 @@ async def history(
     try:
         shown = await here.store(repository.history, here.database, wanted, cursor)
     except CursorError as error:
-        raise Problem("invalid_request", str(error)) from error
+        raise Problem("invalid_request", error.message) from error
     asked = {"cause": cause or "", "engine": engine or "", "since": since or "", "q": q or "", "a": a or ""}
     older = {**{key: value for key, value in asked.items() if value}, "cursor": shown.next_cursor} if shown.next_cursor else None
     items = [item_json(request, item, language) for item in shown.items]
@@ -170,5 +170,5 @@ async def _both(request: Request, a: str, b: str) -> tuple[StoredAnalysis, Store
 
 def _report(analysis: StoredAnalysis) -> Report:
     if analysis.report is None:
-        raise Problem("invalid_request", f"{analysis.id} is not done")
+        raise Problem("invalid_request", "{id} is not done", id=analysis.id)
     return analysis.report

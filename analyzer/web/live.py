@@ -14,7 +14,9 @@ import anyio
 from starlette.responses import Response
 
 from analyzer.intake.errors import IntakeError
+from analyzer.model.message import Message
 from analyzer.model.units import human
+from analyzer.report.messages import CONFIDENCE, SEVERITY, tell, translator
 from analyzer.store import receiving, repository
 from analyzer.store.repository import StaleError
 from analyzer.store.secrets import new_id, new_token, token_hash
@@ -94,9 +96,11 @@ class Live(Response):
                 await self._refused(problem, writer)
             except Exception as error:  # noqa: BLE001 — a mistake of ours: it is logged and told, the answer has begun already
                 log_mistake("a pipe could not be analysed", error)
+                kind = type(error).__name__
                 if stored is not None:
-                    await here.store(receiving.fail, here.database, stored.id, f"our mistake ({type(error).__name__})", now())
-                await writer.finish(f"503 unavailable: this cannot be analysed, which is our mistake ({type(error).__name__})\n")
+                    await here.store(receiving.fail, here.database, stored.id, Message("our mistake ({kind})", kind=kind), now())
+                told = Problem("unavailable", "this cannot be analysed, which is our mistake ({kind})", kind=kind)
+                await writer.finish(problems.line(told, tell(told, here.language(self._request))))
             tasks.cancel_scope.cancel()
 
     def _head(self) -> list[tuple[bytes, bytes]]:
@@ -186,13 +190,12 @@ class Live(Response):
     async def _refused(self, problem: Problem, writer: _Writer) -> None:
         """An error leaves nothing behind; what took too long is kept as failed, its link has been given away."""
         here, stored = self._here, self._stored
-        problem.detail = here.clean(problem.detail)
         if stored is not None:
             if problem.code == "unavailable":
-                await here.store(receiving.fail, here.database, stored.id, problem.detail, now())
+                await here.store(receiving.fail, here.database, stored.id, problem.message, now())
             else:
                 await here.store(repository.delete, here.database, stored.id)
-        await writer.finish(problems.line(problem))
+        await writer.finish(problems.line(problem, here.clean(tell(problem, here.language(self._request)))))
 
 
 class _Writer:
@@ -234,13 +237,14 @@ class Learned:
                 yield terminal_safe(line, color=False).replace("\n", " ")
 
     def _things(self, report: Report) -> Iterator[tuple[tuple[object, ...], str]]:
+        _ = translator(self._language)
         engine = report.engine
         if engine.name:
             said = " ".join(part for part in (engine.name, engine.version or engine.version_range, engine.generation) if part)
             yield ("engine", said), said
         for attempt in report.attempts[-1:]:
             where = f"{attempt.input}:{attempt.first_line}"
-            yield ("attempt", attempt.index), f"start {attempt.index + 1}, from {where}"
+            yield ("attempt", attempt.index), _("start {number}, from {place}").format(number=attempt.index + 1, place=where)
             if attempt.stage:
                 yield ("stage", attempt.index, attempt.stage, attempt.state), f"{attempt.stage}, {attempt.state.value}"
         for fact in report.facts:
@@ -253,7 +257,12 @@ class Learned:
             size = fact.bytes
             value = human(size) if size is not None else f"{fact.value} {fact.unit}".strip()
             whose = "".join(f", {what} {number}" for what, number in (("rank", fact.rank), ("GPU", fact.gpu)) if number is not None)
-            yield key, f"{fact.name} {value}{whose}, line {fact.source.line}"
+            yield key, _("{figure}, line {number}").format(figure=f"{fact.name} {value}{whose}", number=fact.source.line)
         for finding in report.findings:
             title = finding.title.get(self._language)
-            yield ("finding", finding.cause, title), f"{finding.severity.value}: {title} ({finding.confidence.value})"
+            yield (
+                ("finding", finding.cause, title),
+                _("{severity}: {title} ({confidence})").format(
+                    severity=_(SEVERITY[finding.severity.value]), title=title, confidence=_(CONFIDENCE[finding.confidence.value])
+                ),
+            )

@@ -78,7 +78,7 @@ class Form:
     def _begin(self) -> None:
         self._parts += 1
         if self._parts > _MAX_PARTS:
-            raise Problem("malformed_multipart", f"more than {_MAX_PARTS} parts; send an archive (tar or zip) instead")
+            raise Problem("malformed_multipart", "more than {count} parts; send an archive (tar or zip) instead", count=_MAX_PARTS)
         self._headers = {}
         self._header_bytes = 0
         self._name = self._field = self._incoming = None
@@ -87,7 +87,7 @@ class Form:
     def _header_part(self, which: int, data: bytes) -> None:
         self._header_bytes += len(data)
         if self._header_bytes > PART_HEADER_BYTES:
-            raise Problem("malformed_multipart", f"the headers of a part are longer than {PART_HEADER_BYTES} bytes")
+            raise Problem("malformed_multipart", "the headers of a part are longer than {limit} bytes", limit=PART_HEADER_BYTES)
         self._header[which].extend(data)
 
     def _header_end(self) -> None:
@@ -107,7 +107,12 @@ class Form:
         else:
             self._field = field
             if len(self.fields) >= _MAX_FIELDS:
-                raise Problem("malformed_multipart", f"more than {_MAX_FIELDS} fields; files and the field «{TEXT_FIELD}» are read")
+                raise Problem(
+                    "malformed_multipart",
+                    "more than {count} fields; files and the field «{name}» are read",
+                    count=_MAX_FIELDS,
+                    name=TEXT_FIELD,
+                )
 
     def _data(self, data: bytes, start: int, end: int) -> None:
         if self._name is not None:

@@ -67,7 +67,7 @@ def form(request: Request, default: str) -> str:
         return accepted(request, default)
     said = {"md": "markdown", "txt": "text", "plain": "text"}.get(said, said)
     if said not in MEDIA:
-        raise Problem("invalid_request", f"format is one of {', '.join(MEDIA)}")
+        raise Problem("invalid_request", "format is one of {names}", names=", ".join(MEDIA))
     return said
 
 

@@ -30,7 +30,7 @@ async def ready(request: Request) -> Response:
     try:
         current = await here.store(is_current, here.database.engine)
     except SQLAlchemyError as error:
-        raise Problem("unavailable", f"the database cannot be reached ({type(error).__name__})") from error
+        raise Problem("unavailable", "the database cannot be reached ({kind})", kind=type(error).__name__) from error
     if not current:
         raise Problem("unavailable", "the database's schema is not that of this program: run `vramledger db upgrade`")
     return json_response({"status": "ok", "library": here.library.version})

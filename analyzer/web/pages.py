@@ -72,6 +72,6 @@ def page(request: Request, template: str, language: str, status: int = 200, **va
     return Response(encoded(text), status, headers, "text/html; charset=utf-8")
 
 
-def problem_page(problem: Problem, language: str) -> str:
+def problem_page(problem: Problem, detail: str, language: str) -> str:
     """An error as a page."""
-    return fill("problem.html", language, languages=[], suffix="", path="", problem=problem, title=problem.title(language))
+    return fill("problem.html", language, languages=[], suffix="", path="", problem=problem, detail=detail, title=problem.title(language))

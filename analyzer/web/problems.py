@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING
 from starlette.responses import Response
 
 from analyzer.model import Text
+from analyzer.model.message import Message, MessageError
+from analyzer.report.messages import tell
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
 #: Code → (HTTP status, title).
 CODES: dict[str, tuple[int, Text]] = {
@@ -36,13 +38,12 @@ CODES: dict[str, tuple[int, Text]] = {
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]+")
 
 
-class Problem(Exception):  # noqa: N818 — the RFC's word
+class Problem(MessageError):  # noqa: N818 — the RFC's word
     """Something that is answered with an error. ``detail`` is for the person who sent the request."""
 
-    def __init__(self, code: str, detail: str, headers: Mapping[str, str] | None = None) -> None:
-        super().__init__(detail)
+    def __init__(self, code: str, detail: str | Message, headers: Mapping[str, str] | None = None, /, **values: object) -> None:
+        super().__init__(detail, **values)
         self.code = code
-        self.detail = detail
         self.headers = dict(headers or {})
 
     @property
@@ -53,28 +54,26 @@ class Problem(Exception):  # noqa: N818 — the RFC's word
         return CODES[self.code][1].get(language)
 
 
-def line(problem: Problem) -> str:
+def line(problem: Problem, detail: str) -> str:
     """The problem in one line for a terminal, without control characters of whatever it quotes."""
-    return _CONTROL.sub(" ", f"{problem.status} {problem.code}: {problem.detail}").strip() + "\n"
+    return _CONTROL.sub(" ", f"{problem.status} {problem.code}: {detail}").strip() + "\n"
 
 
-def as_json(problem: Problem, language: str) -> str:
-    """The problem as RFC 9457 has it; ``type`` is the stable code."""
-    return json.dumps(
-        {"type": problem.code, "title": problem.title(language), "status": problem.status, "detail": problem.detail}, ensure_ascii=False
-    )
+def response(problem: Problem, form: str, language: str, clean: Callable[[str], str] = str) -> Response:
+    """The answer in ``form``: text, html or (anything else) problem+json, as RFC 9457 has it; ``type`` is the stable code.
 
-
-def response(problem: Problem, form: str, language: str) -> Response:
-    """The answer in ``form``: text, html or (anything else) problem+json."""
+    ``clean`` redacts the detail, which may quote a name or a path.
+    """
+    detail = clean(tell(problem, language))
     headers = {**problem.headers, "Content-Language": language, "Cache-Control": "no-store", "Vary": "Accept, Accept-Language, User-Agent"}
     if form in ("text", "markdown"):
-        return Response(encoded(line(problem)), problem.status, headers, "text/plain; charset=utf-8")
+        return Response(encoded(line(problem, detail)), problem.status, headers, "text/plain; charset=utf-8")
     if form == "html":
         from analyzer.web.pages import problem_page
 
-        return Response(encoded(problem_page(problem, language)), problem.status, headers, "text/html; charset=utf-8")
-    return Response(encoded(as_json(problem, language)), problem.status, headers, "application/problem+json")
+        return Response(encoded(problem_page(problem, detail, language)), problem.status, headers, "text/html; charset=utf-8")
+    values = {"type": problem.code, "title": problem.title(language), "status": problem.status, "detail": detail}
+    return Response(encoded(json.dumps(values, ensure_ascii=False)), problem.status, headers, "application/problem+json")
 
 
 def encoded(text: str) -> bytes:

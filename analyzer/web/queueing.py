@@ -15,6 +15,7 @@ from fastapi import APIRouter, Request
 from starlette.responses import Response, StreamingResponse
 
 from analyzer.intake.errors import IntakeError
+from analyzer.report.messages import tell
 from analyzer.store import queued
 from analyzer.store.receiving import FAILED
 from analyzer.store.repository import DONE
@@ -110,7 +111,13 @@ def _key(request: Request) -> str | None:
     """The sender's own name of a request, under which it may be sent again. Raises Problem for one that another sender may have, too."""
     key = request.headers.get(KEY_HEADER)
     if key is not None and not _KEY_LENGTH[0] <= len(key) <= _KEY_LENGTH[1]:
-        raise Problem("invalid_request", f"an {KEY_HEADER} is random and has {_KEY_LENGTH[0]} to {_KEY_LENGTH[1]} characters")
+        raise Problem(
+            "invalid_request",
+            "an {header} is random and has {low} to {high} characters",
+            header=KEY_HEADER,
+            low=_KEY_LENGTH[0],
+            high=_KEY_LENGTH[1],
+        )
     return key
 
 
@@ -176,7 +183,7 @@ async def _follow(request: Request, here: Service, identifier: str, first: Progr
             yield _event("done", {"id": identifier, "state": "deleted"})
             return
     outcome = {"state": now.outcome_state, "cause": now.cause} if now.has_report else None
-    error = {"error": now.error} if now.error else {}
+    error = {"error": tell(now.error, here.language(request))} if now.error else {}
     yield _event("done", {"id": identifier, "state": now.state, "url": page_url(request, identifier), "outcome": outcome, **error})
 
 

@@ -47,7 +47,8 @@ class Received:
 
 def known(error: IntakeError) -> Problem:
     """An input's error as an answer."""
-    return Problem(error.code if error.code in CODES else "malformed_input", str(error))
+    code = error.code if error.code in CODES else "malformed_input"
+    return Problem(code, error.message)
 
 
 async def receive_new(request: Request, name: str, *, forms: bool, keep: bool = True) -> Received:
@@ -159,7 +160,7 @@ def _mistake(here: Service, error: Exception) -> Problem:
     """A mistake of ours in reading one input: it is logged, the service goes on, nothing is stored."""
     log_mistake("an input could not be analysed", error)
     here.metrics.analyses.labels("error").inc()
-    return Problem("unavailable", f"this input cannot be analysed, which is our mistake ({type(error).__name__})")
+    return Problem("unavailable", "this input cannot be analysed, which is our mistake ({kind})", kind=type(error).__name__)
 
 
 @contextlib.contextmanager

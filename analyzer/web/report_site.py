@@ -14,14 +14,14 @@ from analyzer.engines.what_if import WhatIf, WhatIfError, what_if
 from analyzer.report import html
 from analyzer.report.compare import lines as line_differences
 from analyzer.report.fine import FIELDS, sliders
-from analyzer.report.messages import translator
+from analyzer.report.messages import tell, translator
 from analyzer.report.svg import change_svg
 from analyzer.store import repository
 from analyzer.store.feedback import give
 from analyzer.store.slack import feedback
 from analyzer.web import negotiate
 from analyzer.web.answers import Stored, json_response, moment, page_url, report_response
-from analyzer.web.api import found, remove
+from analyzer.web.api import found, remove, unfinished
 from analyzer.web.feedback import reason_of, redacted
 from analyzer.web.guard import address
 from analyzer.web.logtext import MOST_LINES, TEXTS, LogText
@@ -55,8 +55,8 @@ async def read(request: Request, identifier: str) -> Response:
     language = here.language(request)
     if analysis.report is None:
         if form == "html":
-            return page(request, "waiting.html", language, analysis=analysis)
-        return json_response({"id": analysis.id, "state": analysis.state, **({"error": analysis.error} if analysis.error else {})})
+            return page(request, "waiting.html", language, analysis=unfinished(analysis, language))
+        return json_response(unfinished(analysis, language))
     if form != "html":
         return report_response(request, analysis.report, form, language, Stored(analysis.id, analysis.created))
     values = await here.work(_values, request, analysis.report, analysis, language)
@@ -134,7 +134,7 @@ def _try(report: Report, asked: dict[str, Value | None], language: str) -> tuple
     try:
         answer = what_if(report, asked)
     except WhatIfError as error:
-        return None, str(error)
+        return None, tell(error, language)
     return drawn(report, answer, language), None
 
 

@@ -100,7 +100,7 @@ async def example(request: Request, name: str) -> Response:
     auth.require_uploader(request, here.settings)
     chosen = examples.EXAMPLES.get(name)
     if chosen is None:
-        raise Problem("not_found", f"the examples are {', '.join(examples.EXAMPLES)}")
+        raise Problem("not_found", "the examples are {names}", names=", ".join(examples.EXAMPLES))
     outcome = await here.work(examples.analyse, here, chosen)
     identifier, token = new_id(), new_token()
     new = NewAnalysis(identifier, datetime.now(UTC), token_hash(token), outcome.report, outcome.inputs)

@@ -147,8 +147,11 @@ class Upload:
         yield
         self._seconds += time.thread_time() - start
         if self._seconds > self._settings.analysis_cpu_seconds:
-            limit = f"{self._settings.analysis_cpu_seconds:g} s"
-            raise Problem("unavailable", f"reading this takes more than {limit} of processor time; send the head and the tail of the log")
+            raise Problem(
+                "unavailable",
+                "reading this takes more than {seconds} s of processor time; send the head and the tail of the log",
+                seconds=format(self._settings.analysis_cpu_seconds, "g"),
+            )
 
 
 class _TextSink(Sink):

@@ -53,7 +53,7 @@ async def question(request: Request, here: Service) -> dict[str, Any]:
     async for piece in Body(request, here.settings, here.pipes).pieces():
         data += piece
         if len(data) > MAX_BYTES:
-            raise Problem("input_too_large", f"a question is at most {MAX_BYTES} bytes")
+            raise Problem("input_too_large", "a question is at most {limit} bytes", limit=MAX_BYTES)
     try:
         asked = await here.work(json.loads, bytes(data))
     except (ValueError, RecursionError):
@@ -70,4 +70,4 @@ def answer(given: Report | Mapping[str, Any], settings: Mapping[str, Any]) -> Wh
     try:
         return what_if(given, settings)
     except WhatIfError as error:
-        raise Problem("invalid_request", str(error)) from None
+        raise Problem("invalid_request", error.message) from None

@@ -14,6 +14,7 @@ from analyzer import settings
 from analyzer.jobs import worker
 from analyzer.jobs.queue import Jobs
 from analyzer.jobs.work import Workshop
+from analyzer.model.message import Message
 from analyzer.patterns.runner import runner
 from analyzer.readers import anchors
 from analyzer.store import queued, repository
@@ -144,7 +145,7 @@ def test_what_a_killed_worker_had_is_begun_again_and_given_up_in_the_end(databas
     found = repository.get(database, identifier)
     assert found is not None
     assert found.state == "failed"
-    assert "ended each of the 3 times" in (found.error or "")
+    assert "ended each of the 3 times" in str(found.error)
 
 
 def test_a_late_worker_changes_nothing(database: Database) -> None:
@@ -153,7 +154,7 @@ def test_a_late_worker_changes_nothing(database: Database) -> None:
     assert first is not None
     queued.lost(database, datetime.now(UTC) + timedelta(minutes=5), timedelta(minutes=1))
     assert shop(database).work_on(identifier) == "done"
-    queued.fail(database, first, "late", datetime.now(UTC))
+    queued.fail(database, first, Message("late"), datetime.now(UTC))
     found = repository.get(database, identifier)
     assert found is not None
     assert (found.state, found.error, found.revision) == ("done", None, 1)
@@ -171,7 +172,7 @@ def test_our_mistake_fails_with_its_reason_and_is_not_tried_again(
     assert shop(database).work_on(identifier) == "failed"
     found = repository.get(database, identifier)
     assert found is not None
-    assert (found.state, type(error).__name__ in (found.error or "")) == ("failed", True)
+    assert (found.state, type(error).__name__ in str(found.error)) == ("failed", True)
 
 
 def test_what_takes_too_long_fails(database: Database) -> None:
@@ -179,7 +180,7 @@ def test_what_takes_too_long_fails(database: Database) -> None:
     assert shop(database, analysis_cpu_seconds=1e-9).work_on(identifier) == "failed"
     found = repository.get(database, identifier)
     assert found is not None
-    assert "processor time" in (found.error or "")
+    assert "processor time" in str(found.error)
 
 
 def test_memory_that_is_short_is_waited_for(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -221,6 +221,17 @@ def test_what_cannot_be_read_is_named_and_the_rest_is_read(slack: Harness) -> No
     assert "instead of a screenshot" in words
 
 
+def test_what_cannot_be_read_is_named_in_the_language_of_who_asks(slack: Harness) -> None:
+    shot = slack.standin.file("shot.png", b"\x89PNG\r\n\x1a\n" + bytes(99))
+    gone = slack.standin.file("gone.txt", b"x")
+    slack.standin.files[gone["id"]].deleted = True
+    message = slack.standin.say(f"<@{BOT}> 帮忙看下这个日志", files=[shot, gone, slack.standin.file("engine.log", LOG.encode())])
+    slack.send(mention(slack.standin, message))
+    words = shown(only(slack))
+    assert "无法读取 gone.txt：Slack 返回 404" in words
+    assert "shot.png：这不是日志：PNG 图片" in words
+
+
 def test_the_language_is_that_of_who_asks_and_can_be_changed(slack: Harness) -> None:
     message = _asked(slack)
     chinese = slack.standin.say(f"<@{BOT}> 帮忙看下这个日志\n```{mangled(LOG)}```")

@@ -5,11 +5,13 @@ from __future__ import annotations
 import gzip
 import io
 import json
+import re
 import socket
 import subprocess
 import tarfile
 import time
 import zipfile
+from html import unescape
 from typing import TYPE_CHECKING, Any
 
 import httpx
@@ -58,6 +60,14 @@ def small(sqlite_url: str) -> Iterator[Running]:
     given = {"max_body_bytes": 200_000, "max_expanded_bytes": 1 << 20, "max_files": 3, "upload_timeout": 0.5}
     with running(sqlite_url, **given) as found:
         yield found
+
+
+#: A run of English words.
+ENGLISH = re.compile(r"\b[a-z']+ [a-z']+ [a-z']+\b")
+
+
+#: What a detail quotes of a library.
+QUOTED = re.compile(r"\w+: (Input|String) should .*|Maximum header size exceeded|(Boundary|Expected boundary) .*|Error -\d.*")
 
 
 @pytest.mark.parametrize(
@@ -160,6 +170,12 @@ def test_refusals(small: Running, method: str, path: str, options: dict[str, Any
         page = client.request(method, path, **{**options, "headers": {**headers, "Accept": "text/html", "Accept-Language": "zh"}})
         assert page.headers["content-type"] == "text/html; charset=utf-8"
         assert CODES[code][1].zh in page.text
+        chinese = client.request(method, path, **{**options, "headers": {**headers, "Accept": "application/json", "Accept-Language": "zh"}})
+        said = chinese.json()["detail"]
+        assert said in unescape(page.text)
+        own = QUOTED.sub("", said)
+        assert not own or re.search("[\u4e00-\u9fff]", own), said
+        assert not ENGLISH.search(own), said
     assert repository.count(small.database) == before
 
 

@@ -82,6 +82,16 @@ def test_the_answer_runs_beside_the_pipe(live: Running) -> None:
         assert [info["name"] for info in added.json()["inputs"]] == ["engine.log", "smi.txt"]
 
 
+def test_a_pipe_is_followed_in_the_language_of_the_reader(live: Running) -> None:
+    out, _ = _curl(f"{live.url}/?live=1&lang=zh&name=engine.log").communicate(LOG, timeout=20)
+    learned = out.decode().split("\n\n")[0]
+    assert "第 1 次启动，自 engine.log:2" in learned
+    assert re.search(r"^kv_cache\.tokens 3664 tokens，第 15 行$", learned, re.MULTILINE)
+    assert re.search(r"^错误：.*（确定）$", learned, re.MULTILINE)
+    refused, _ = _curl(f"{live.url}/?live=1&lang=zh").communicate(b" \n", timeout=20)
+    assert "400 empty_input: stdin 中没有可读的内容" in refused.decode()
+
+
 def test_a_live_pipe_that_breaks_is_stored_and_marked(live: Running) -> None:
     process = _curl(f"{live.url}/?live=1")
     assert process.stdin is not None
@@ -126,7 +136,14 @@ def test_work_that_takes_too_long_fails_and_says_so(tmp_path: Path) -> None:
         found = repository.get(server.database, identifier)
         assert found is not None
         assert (found.state, found.report) == ("failed", None)
-        assert "processor time" in (found.error or "")
+        assert "processor time" in str(found.error)
+        with server.client() as client:
+            for language, said in (("en", "more than 1e-09 s of processor time"), ("zh", "超过 1e-09 秒的 CPU 时间")):
+                told = client.get(f"/v1/analyses/{identifier}", params={"lang": language}).json()
+                assert told["state"] == "failed"
+                assert said in told["error"]
+                page = client.get(f"/a/{identifier}", params={"lang": language}, headers={"Accept": "text/html"}).text
+                assert told["error"] in page
 
 
 def test_a_live_pipe_into_a_deleted_analysis_ends(one: Running) -> None:

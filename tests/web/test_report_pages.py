@@ -65,6 +65,8 @@ def test_other_settings_as_a_page_and_as_a_piece(one: Running) -> None:
         assert wrong.status_code == 200
         assert "note bad" in wrong.text
         assert "<b>" not in wrong.text
+        chinese = client.get(page, params={"utilization": "7", "lang": "zh"}, headers={"HX-Request": "true"})
+        assert "--gpu-memory-utilization 应大于 0 且不超过 1，而不是 7" in chinese.text
 
 
 def test_two_reports(one: Running) -> None:

@@ -32,9 +32,9 @@ def normal(settings: Mapping[str, Value | None]) -> dict[str, Value | None]:
             value = False
         flag = _ALIASES.get(flag, flag)
         if flag not in KNOWN:
-            raise WhatIfError(f"what-if does not know {name}; it knows {', '.join(KNOWN)}")
+            raise WhatIfError("what-if does not know {name}; it knows {known}", name=name, known=", ".join(KNOWN))
         if flag in found:
-            raise WhatIfError(f"{flag} stands twice")
+            raise WhatIfError("{flag} stands twice", flag=flag)
         found[flag] = KNOWN[flag](flag, value)
     return found
 
@@ -42,23 +42,23 @@ def normal(settings: Mapping[str, Value | None]) -> dict[str, Value | None]:
 def _share(flag: str, value: Value | None) -> float:
     number = _float(flag, value)
     if not 0 < number <= 1:
-        raise WhatIfError(f"{flag} is above 0 and at most 1, not {value}")
+        raise WhatIfError("{flag} is above 0 and at most 1, not {value}", flag=flag, value=value)
     return number
 
 
 def _float(flag: str, value: Value | None) -> float:
     if isinstance(value, bool) or value is None:
-        raise WhatIfError(f"{flag} is a number, not {value!r}")
+        raise WhatIfError("{flag} is a number, not {value}", flag=flag, value=repr(value))
     try:
         return float(value)
     except ValueError:
-        raise WhatIfError(f"{flag} is a number, not {value!r}") from None
+        raise WhatIfError("{flag} is a number, not {value}", flag=flag, value=repr(value)) from None
 
 
 def _count(flag: str, value: Value | None) -> int:
     number = _float(flag, value)
     if not 1 <= number <= _MOST[flag] or number != int(number):
-        raise WhatIfError(f"{flag} is a whole number from 1 to {_MOST[flag]}, not {value!r}")
+        raise WhatIfError("{flag} is a whole number from 1 to {most}, not {value}", flag=flag, most=_MOST[flag], value=repr(value))
     return int(number)
 
 
@@ -70,7 +70,7 @@ def _dtype(flag: str, value: Value | None) -> str:
     if value is None:
         return "auto"
     if not isinstance(value, str) or not 0 < len(value) <= 40:
-        raise WhatIfError(f"{flag} is the name of a format, not {value!r}")
+        raise WhatIfError("{flag} is the name of a format, not {value}", flag=flag, value=repr(value))
     return value.lower()
 
 
@@ -79,7 +79,7 @@ def _switch(flag: str, value: Value | None) -> bool:
         return bool(value)
     if str(value).lower() in ("true", "1", "false", "0", ""):
         return str(value).lower() in ("true", "1")
-    raise WhatIfError(f"{flag} is true or false, not {value!r}")
+    raise WhatIfError("{flag} is true or false, not {value}", flag=flag, value=repr(value))
 
 
 KNOWN: dict[str, Callable[[str, Value | None], Value | None]] = {
