@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from analyzer.model import Action, Change, EnvChange, Fix, FlagChange, Ledger, OptionChange, Report, Source, State, TimelineStep
 from analyzer.model.versions import Range
 from analyzer.report import messages
@@ -138,6 +140,15 @@ def place(source: Source, report: Report, _: Translate) -> str:
     if len(report.inputs) > 1:
         return f"{source.input}:{source.line}"
     return _(N_("line {number}")).format(number=source.line)
+
+
+#: The longest first: some begin with another one.
+_WORDS = re.compile(r"(?<!\w)(?:" + "|".join(map(re.escape, sorted(messages.FORMULAS, key=len, reverse=True))) + r")(?!\w)")
+
+
+def formula(text: str, _: Translate) -> str:
+    """A formula with its words in the language of ``_``."""
+    return _WORDS.sub(lambda found: _(found[0]), text)
 
 
 def change(item: Change, language: str) -> str:

@@ -103,6 +103,7 @@ def values(report: Report, language: str, url: str | None) -> dict[str, Any]:
         "change": lambda item: common.change(item, language),
         "typed": typed,
         "valid_in": lambda fix: common.valid_in(fix, report, _),
+        "formula": lambda text: common.formula(text, _),
         "place": lambda source: common.place(source, report, _),
         "anchor": anchor,
         "cited": cited(report),

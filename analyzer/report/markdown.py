@@ -67,7 +67,7 @@ def _ledger(ledger: Ledger, alike: list[int], report: Report, _: Translate) -> s
     rows = [f"### {common.heading(ledger, report, _)}", "| | GiB | " + _(N_("basis")) + " | |", "|---|---:|---|---|"]
     for line in ledger.lines:
         where = common.place(line.source, report, _) if line.source is not None else ""
-        detail = line.formula or ""
+        detail = common.formula(line.formula or "", _)
         rows.append(
             f"| {_(messages.LINES[line.name])} | {gib(line.bytes):.2f} | {_(messages.BASIS[line.basis.value])} | {plain(detail or where)} |"
         )

@@ -134,7 +134,7 @@ class _Text:
         basis = self._(messages.BASIS[line.basis.value])
         if line.basis is Basis.MEASURED and line.source is not None:
             return f"{basis}  {common.place(line.source, self.report, self._)}"
-        return f"{basis}  {line.formula}" if line.formula else basis
+        return f"{basis}  {common.formula(line.formula, self._)}" if line.formula else basis
 
     # --- the words -----------------------------------------------------------------------------------------------------------------
 

@@ -7,6 +7,8 @@ from datetime import UTC, datetime
 from fastapi import APIRouter, Request
 from starlette.responses import RedirectResponse, Response
 
+from analyzer.model.message import Message
+from analyzer.report.messages import N_, tell
 from analyzer.store import repository
 from analyzer.store.secrets import new_id, new_token, token_hash
 from analyzer.store.values import NewAnalysis
@@ -27,14 +29,14 @@ router.include_router(library_site.router)
 router.include_router(history.router)
 _PAGE = ["GET", "HEAD"]
 
-_USAGE = """VRAM Ledger: the log of a dead LLM server in, the cause, the memory ledger and computed fixes out.
+_USAGE = N_("""VRAM Ledger: the log of a dead LLM server in, the cause, the memory ledger and computed fixes out.
 
   curl -T engine.log {base}
   vllm serve … 2>&1 | (trap '' INT; tee /dev/tty | curl -sST - {base})
   nvidia-smi | curl -T - {base}/a/ID          adds to an analysis
 
 The API: {base}/docs   Limits: {base}/v1/limits   What is removed: {base}/v1/redactions
-"""
+""")
 
 
 # --- uploads ---------------------------------------------------------------------------------------------------------------------
@@ -118,7 +120,8 @@ async def example(request: Request, name: str) -> Response:
 async def home(request: Request) -> Response:
     """A box to paste into and files to drop; for a terminal, how to use this."""
     if for_people(request) in ("text", "markdown"):
-        return Response(encoded(_USAGE.format(base=base_url(request))), media_type="text/plain; charset=utf-8")
+        usage = tell(Message(_USAGE, base=base_url(request)), service(request).language(request))
+        return Response(encoded(usage), media_type="text/plain; charset=utf-8")
     here = service(request)
     groups = await history.recent_groups(request)
     deleted = negotiate.yes(request, "deleted")

@@ -12,7 +12,9 @@ from hypothesis import strategies as st
 
 from analyzer.model import LANGUAGES, Report
 from analyzer.report import render
+from analyzer.report.common import formula
 from analyzer.report.layout import Paint, bar, cut, pad, safe, width, wrap
+from analyzer.report.messages import translator
 from tests.case_files import FOLDERS, report
 from tests.logs import AVAILABLE, READY, WEIGHTS, oom, raised, start, told
 
@@ -33,6 +35,17 @@ def body(shown: str, told_: Report) -> list[str]:
     proof = {f"{source.input}:{source.line}" for found in told_.findings for source in found.evidence}
     command = set((told_.command or "").splitlines())
     return [line for line in shown.splitlines() if line.strip() not in command and line.strip().split("  ")[0] not in proof]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_formula_is_told_in_chinese(name: str) -> None:
+    """Names, figures and signs stay; words between them are the reader's."""
+    made = report(name)
+    ledgers = [*made.ledgers, *(fix.predicted for found in made.findings for fix in found.fixes if fix.predicted)]
+    formulas = {line.formula for ledger in ledgers for line in ledger.lines if line.formula}
+    for text in formulas:
+        assert formula(text, translator("en")) == text
+        assert not re.search(r"[a-z']+ [a-z']+ [a-z]+", formula(text, translator("zh"))), text
 
 
 @pytest.mark.parametrize("language", LANGUAGES)

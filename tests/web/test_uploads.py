@@ -270,3 +270,4 @@ def test_curl_sends_a_pipe_and_a_form(one: Running, log_file: str) -> None:
     assert json.loads(_curl("-F", f"a=@{log_file}", "-F", "text=x", f"{one.url}/v1/analyses"))["outcome"]["cause"] == CAUSE
     assert _curl("-T", "-", f"{one.url}/", stdin=b" \n").startswith("400 empty_input: ")
     assert "curl -T engine.log " + one.url in _curl(one.url)
+    assert "向已有的分析补充输入" in _curl(f"{one.url}/?lang=zh")
