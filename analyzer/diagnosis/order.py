@@ -15,21 +15,44 @@ from analyzer.engines.moment import between, engine_time
 from analyzer.facts.attempt import STAGE_ORDER, Attempt
 from analyzer.facts.observation import Event, Place
 from analyzer.model import STAGES
-from analyzer.patterns.model import Cause
+from analyzer.model.units import MIB, to_bytes
+from analyzer.patterns.model import Cause, Frame
 
 #: Frames that are shown as evidence.
 FRAMES_SHOWN = 3
 #: What a family is called where only the stage is known and the family has no cause of that name.
 NEAREST_STAGE = {"launch": "device_init", "shutdown": "serving"}
+#: Stages before anything of the model is on the card, and the most that PyTorch then holds or asks for: a barrier's tensor, buffers
+#: of collectives.
+BEFORE_THE_MODEL = frozenset({"launch", "device_init"})
+TRIVIAL_BYTES = 256 * MIB
+
+
+def past_device_init(event: Event, *, frames: bool = False) -> bool:
+    """Whether an out-of-memory sentence itself shows that PyTorch was past the start of the device: it held, or asked for, too much.
+
+    Against ``frames`` that say otherwise only what it held counts.
+    """
+    names = ("oom.torch_allocated",) if frames else ("oom.torch_allocated", "oom.tried")
+    sizes = [to_bytes(seen.value, seen.unit) for seen in event.figures if seen.name in names and isinstance(seen.value, (int, float))]
+    return any(size is not None and size > TRIVIAL_BYTES for size in sizes)
+
+
+def _frames(event: Event) -> list[tuple[Frame, Place]]:
+    """The frames of the event's traceback that its own figures do not belie, innermost first."""
+    found = list(reversed(event.frames))
+    if past_device_init(event, frames=True):
+        found = [(frame, place) for frame, place in found if frame.stage not in BEFORE_THE_MODEL]
+    return found
 
 
 def stage_of(event: Event) -> str | None:
     """The stage in which the event's error belongs: its pattern's, else its deepest frame's, else how far the run had come."""
-    if event.pattern.cause is not None and event.pattern.stage is not None:
+    if event.pattern.stage is not None:
         return event.pattern.stage
-    stages = [frame.stage for frame, _ in reversed(event.frames) if frame.stage is not None]
+    stages = [frame.stage for frame, _ in _frames(event) if frame.stage is not None]
     if not stages:
-        return event.stage
+        return None if event.stage in BEFORE_THE_MODEL and past_device_init(event) else event.stage
     if event.stage in ("serving", "shutdown"):
         return "serving"
     # A dry run that graph capture or warm-up makes looks like profiling: no frame dates an error before the process's own progress.
@@ -39,7 +62,7 @@ def stage_of(event: Event) -> str | None:
 
 def deciding_frames(event: Event) -> list[Place]:
     """The lines of the traceback that decided stage and finer cause, innermost first, for the evidence."""
-    return [place for frame, place in reversed(event.frames) if frame.stage is not None or frame.refines or frame.serving][:FRAMES_SHOWN]
+    return [place for frame, place in _frames(event) if frame.stage is not None or frame.refines or frame.serving][:FRAMES_SHOWN]
 
 
 def refined(event: Event, causes: Mapping[str, Cause]) -> str | None:
@@ -49,7 +72,7 @@ def refined(event: Event, causes: Mapping[str, Cause]) -> str | None:
         return None
     serving = event.stage in ("serving", "shutdown")
     reached = STAGE_ORDER[event.own_stage] if event.own_stage is not None else 0
-    for frame, _ in reversed(event.frames):
+    for frame, _ in _frames(event):
         if not serving and frame.stage is not None and STAGE_ORDER[frame.stage] < reached:
             continue  # a dry run within a later step: the frame around it names the step
         finer = _lookup(frame.serving if serving else frame.refines, cause)
@@ -75,8 +98,11 @@ def _lookup(table: Mapping[str, str], cause: str) -> str | None:
 
 
 def recovered(event: Event, attempt: Attempt) -> bool:
-    """Whether the run went on after the event: ready was reached later, or, by the same process, a later stage."""
-    if event.stage in ("serving", "shutdown"):
+    """Whether the run went on after the event: ready was reached later, or, by the same process, a later stage.
+
+    Nothing is reached after service: what ended it stands above the log of a start where somebody quoted it first.
+    """
+    if "serving" in (event.stage, event.pattern.stage) or event.stage == "shutdown":
         return False
     if attempt.ready_order is not None and attempt.ready_order > event.order:
         return True

@@ -158,10 +158,15 @@ def _suspects(view: View, events: list[Event]) -> Verdict | None:
     if not open_ones or (attempt.shutdown is not None and attempt.ready is not None):
         return None
     latest_progress = max((seen for _, seen in attempt.progress.values()), default=0)
-    after = [event for event in open_ones if event.order > latest_progress]
+    after = [event for event in open_ones if event.order > latest_progress or _ends_service(event)]
     if not after:
         return None
     return Verdict(State.FAILED, order.stage_of(after[0]), None, event=after[0])
+
+
+def _ends_service(event: Event) -> bool:
+    """Whether the line is one that a server in service does not survive, wherever somebody quoted it."""
+    return event.pattern.stage == "serving" and event.pattern.severity == Severity.ERROR
 
 
 def _undated(events: list[Event], view: View, causes: Mapping[str, Cause]) -> Verdict | None:

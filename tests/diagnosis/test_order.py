@@ -17,6 +17,8 @@ TOO_SMALL = (
 )
 ILLEGAL = "RuntimeError: CUDA error: an illegal memory access was encountered"
 LOADED = [*start(), WEIGHTS.format(weights="14.99")]
+#: Hardly anything is the engine's own: somebody else fills the card.
+OCCUPIED = oom("20.00 MiB", own="500.00 MiB", allocated="2.00 MiB", unused="0 bytes")
 
 
 def cause(report: Report) -> tuple[State, str | None, str | None]:
@@ -115,8 +117,14 @@ def test_what_a_server_says_while_it_is_stopped_is_no_failure() -> None:
     ],
 )
 def test_frames_and_progress_decide_the_stage(lines: list[str], frames: tuple[str, ...], stage: str) -> None:
-    report = told([*lines, *raised(oom(), *frames)])
+    sentence = OCCUPIED if stage == "device_init" else oom()
+    report = told([*lines, *raised(sentence, *frames)])
     assert cause(report) == (State.FAILED, stage, f"cuda_oom.{stage}")
+
+
+@pytest.mark.parametrize("sentence", [oom(), oom(own="500.00 MiB", allocated="2.00 MiB")])
+def test_a_sentence_that_shows_a_model_on_the_card_is_not_of_the_device_s_start(sentence: str) -> None:
+    assert cause(told([*LOADED[:2], *raised(sentence)])) == (State.FAILED, None, None)
 
 
 def test_a_new_traceback_forgets_the_frames_of_the_last_one() -> None:

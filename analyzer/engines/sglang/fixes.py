@@ -122,12 +122,12 @@ def raise_share(case: Case) -> Computed | None:
 def lower_share(case: Case) -> Computed | None:
     """A share whose slack holds what the failed step lacked, and that still leaves a pool."""
     known = figures(case)
-    if known.share is None:
-        return None
     step = STEP_DOWN
     size = known.free0 or next((fact.bytes for fact in case.figures if fact.name == "oom.total"), None)
     if known.missing is not None and size:
         step = max(step, MARGIN * known.missing / size)
+    if known.share is None:
+        return _lower_by(step)
     to = math.floor(round((known.share - step) / HUNDREDTH, 6)) / 100
     pool = known.pool_at(to)
     if to <= 0 or (pool is not None and pool < LEAST_POOL):
@@ -140,6 +140,18 @@ def lower_share(case: Case) -> Computed | None:
         after = {"kv_cache": max(known.pool - freed, 0), "budget": round(known.free0 * to)}
         predicted = replaced(known.ledger, after, f"free before loading × {to:g}")
     return Computed((change,), values, predicted, verified=known.missing is not None and pool is not None)
+
+
+def _lower_by(step: float) -> Computed:
+    """``step`` less than whatever the share is, where the inputs do not state it."""
+    less = f"{math.ceil(round(step / HUNDREDTH, 6)) / 100:g}"
+    action = Text(f"--mem-fraction-static {less} below its present value", f"--mem-fraction-static 比当前值小 {less}")
+    values: dict[str, str | Text] = {
+        "before": Text("its present value", "当前值"),
+        "to": Text(f"{less} less", f"比它小 {less} 的值"),
+        "arithmetic": Text("server_args, near the top of the log, states the present value.", "当前值见日志开头的 server_args。"),
+    }
+    return Computed((Action(action),), values, verified=False)
 
 
 def cap_tokens(case: Case) -> Computed | None:
