@@ -75,7 +75,7 @@ def verdict(view: View, causes: Mapping[str, Cause]) -> Verdict:
         stage = _stage_beside(view, fatal) if kernel.is_kernel(event) else order.stage_of(event)
         return Verdict(State.FAILED, order.dated(stage, cause, causes), cause, confidence, event)
     if fatal:
-        return _messengers(view, fatal)
+        return _messengers(view, fatal, _undated(events, view, causes))
     suspect, undated = _suspects(view, events), _undated(events, view, causes)
     if suspect is not None and undated is not None and _same_line(suspect, undated):
         return undated
@@ -112,8 +112,11 @@ def _serving(view: View) -> bool:
     return view.attempt.ready is not None or view.attempt.last_statistics is not None
 
 
-def _messengers(view: View, fatal: list[tuple[Event, str]]) -> Verdict:
-    """Only wrappers: something failed elsewhere. A process that simply vanished is a finding of its own."""
+def _messengers(view: View, fatal: list[tuple[Event, str]], undated: Verdict | None) -> Verdict:
+    """Only wrappers: something failed elsewhere. A process that simply vanished is a finding of its own.
+
+    ``undated``: the error of a known family among the rest, which tells more than any exception.
+    """
     died = next(((event, cause) for event, cause in fatal if event.pattern.marks == "died"), None)
     if died is not None:
         event, messenger = died
@@ -122,7 +125,7 @@ def _messengers(view: View, fatal: list[tuple[Event, str]]) -> Verdict:
         confidence = Confidence.LIKELY if cause in EXIT_LIKELY else Confidence.CERTAIN
         return Verdict(State.FAILED, order.stage_of(event), cause, confidence, event, follows=messenger if cause else None)
     messenger_event = fatal[0][0]
-    event = _first_error(view, fatal) or messenger_event
+    event = undated.event if undated is not None and undated.event is not None else _first_error(view, fatal) or messenger_event
     places = [] if event is messenger_event else [messenger_event.places[0]]
     return Verdict(State.FAILED, order.stage_of(event) or order.stage_of(messenger_event), None, event=event, places=places)
 

@@ -61,7 +61,7 @@ class Extractor:
         # Specs that take one group and nothing else, as statistics lines have them.
         self._plain = all(
             spec.group and spec.value is None and spec.kind == "number" and not (spec.gpu or spec.pid or spec.rank)
-            and not (spec.unit_group or spec.every or spec.by_gpu or spec.wraps) for spec in pattern.facts
+            and not (spec.unit_group or spec.every or spec.by_gpu or spec.negative or spec.wraps) for spec in pattern.facts
         )  # fmt: skip
         self.timeouts = 0
 
@@ -129,6 +129,8 @@ def _figures(spec: FactSpec, matched: regex.Match[str], groups: dict[str, str]) 
             continue
         if spec.wraps is not None and not isinstance(value, str) and value >= spec.wraps / 2:
             value -= spec.wraps
+        if spec.negative and not isinstance(value, str):
+            value = -value
         unit = spec.unit
         if spec.unit_group:
             printed = units[place] if place < len(units) else groups.get(spec.unit_group, "")

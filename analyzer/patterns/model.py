@@ -25,6 +25,7 @@ class FactSpec:
     unit_group: str | None = None  # group that holds a printed unit (MiB, GiB, bytes …), where the line chooses it
     every: bool = False  # one fact per repetition of the group instead of the last one
     by_gpu: bool = False  # with every: the repetitions are those of GPU 0, 1, 2 …
+    negative: bool = False  # printed without its sign: a signal, which as an exit code is below zero
     wraps: int | None = None  # negative amounts are printed as unsigned: from half of this number on it has to be taken off
 
 

@@ -9,14 +9,17 @@ from analyzer.engines.case import Case
 from analyzer.engines.computed import Computed
 from analyzer.engines.layout import pool_note
 from analyzer.engines.neighbours import stop_process
+from analyzer.engines.refinement import Refinement
 from analyzer.engines.tgi.ledger import ledgers
 from analyzer.facts.view import View
-from analyzer.model import FlagChange, Ledger, Source
+from analyzer.model import Confidence, FlagChange, Ledger, Source
 
 PREFILL, FRACTION = "--max-batch-prefill-tokens", "--cuda-memory-fraction"
 #: A prefill of fewer tokens needs no memory worth the name: the weights filled the card.
 TINY = 256
 HEADROOM = 0.9
+#: The launcher gave a shard up before it had loaded.
+NOT_LOADED = "tgi.death.shard_start"
 
 
 def fewer_prefill_tokens(case: Case) -> Computed | None:
@@ -59,6 +62,16 @@ class TGI(PoolServer):
 
     def ledgers(self, case: Case) -> list[Ledger]:
         return ledgers(case)
+
+    def refine(self, case: Case) -> Refinement | None:
+        """An out-of-memory that nothing dates, in a shard that never came to be ready: the weights were still on their way."""
+        if case.state != "failed" or case.cause is not None or case.event is None or case.event.cause != "cuda_oom":
+            return None
+        given_up = next((event for event in case.view.attempt.all_events() if event.pattern.id == NOT_LOADED), None)
+        if given_up is None or case.stage not in (None, "launch", "device_init", "weight_load"):
+            return None
+        evidence = [case.view.source(given_up.places[0])]
+        return Refinement("cuda_oom.weight_load", stage="weight_load", confidence=Confidence.LIKELY, evidence=evidence)
 
     def default_utilization(self, view: View) -> float | None:
         """All of the card, unless --cuda-memory-fraction says less."""
