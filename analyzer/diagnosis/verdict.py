@@ -76,10 +76,8 @@ def verdict(view: View, causes: Mapping[str, Cause]) -> Verdict:
         return Verdict(State.FAILED, order.dated(stage, cause, causes), cause, confidence, event)
     if fatal:
         return _messengers(view, fatal, _undated(events, view, causes))
-    suspect, undated = _suspects(view, events), _undated(events, view, causes)
-    if suspect is not None and undated is not None and _same_line(suspect, undated):
-        return undated
-    return suspect or undated or _running(view, events, causes)
+    # An exception before it was not the end, one after it follows.
+    return _undated(events, view, causes) or _suspects(view, events) or _running(view, events, causes)
 
 
 def _with_kernel(
@@ -179,11 +177,6 @@ def _undated(events: list[Event], view: View, causes: Mapping[str, Cause]) -> Ve
         if unresolved and not order.recovered(event, view.attempt):
             return Verdict(State.FAILED, order.stage_of(event), None, event=event)
     return None
-
-
-def _same_line(first: Verdict, second: Verdict) -> bool:
-    """Whether both rest on one line: an exception, and what is known of it."""
-    return first.event is not None and second.event is not None and first.event.places[0].line == second.event.places[0].line
 
 
 def _only_felt(event: Event, causes: Mapping[str, Cause]) -> bool:

@@ -12,14 +12,15 @@ class Lines:
 
     def __init__(self) -> None:
         self._lines: dict[str, LedgerLine] = {}
+        self._none: set[str] = set()  # stated to be zero: known, and no line
 
     def __contains__(self, name: str) -> bool:
         return name in self._lines
 
     def get(self, name: str) -> int | None:
-        """Bytes of the line, or None."""
+        """Bytes of the line, 0 of one that is stated to be empty, or None."""
         line = self._lines.get(name)
-        return None if line is None else line.bytes
+        return (0 if name in self._none else None) if line is None else line.bytes
 
     def line(self, name: str) -> LedgerLine | None:
         """The line, or None."""
@@ -31,7 +32,9 @@ class Lines:
 
     def measured(self, name: str, fact: Fact | None, formula: str | None = None) -> None:
         """A line that a fact states. Facts without a size, a zero (unknown and zero lines are left out), and a card of less add nothing."""
-        if fact is not None and fact.bytes and (fact.bytes > 0 or name != "total"):
+        if fact is not None and fact.bytes == 0 and name != "total":
+            self._none.add(name)
+        elif fact is not None and fact.bytes and (fact.bytes > 0 or name != "total"):
             self._put(name, fact.bytes, Basis.MEASURED, fact.source, formula)
 
     def amount(self, name: str, size: int, source: Source) -> None:
