@@ -56,7 +56,9 @@ def root_finding(case: Case, verdict: Verdict, library: Library) -> Finding:
             Severity.ERROR if failed else Severity.INFO,
             verdict.confidence,
             Text.of(family.title) if family is not None else words.UNKNOWN_TITLE,
-            words.explanation(family, None, known) if family is not None else _open_words(view, failed=failed),
+            words.explanation(family, None, known, also=pattern.text)
+            if family is not None and pattern is not None
+            else _open_words(view, failed=failed),
             evidence,
             root=True,
             needs=words.needs(named, library, known),
@@ -69,6 +71,7 @@ def root_finding(case: Case, verdict: Verdict, library: Library) -> Finding:
     needs = pattern.needs if own and pattern is not None and pattern.needs is not None else cause.needs
     against = pattern.not_this if own and pattern is not None and pattern.not_this is not None else cause.not_this
     against = tuple(name for name in against if _for_engine(library.advice.get(name), view))
+    of_family = pattern.text if pattern is not None and pattern.cause in library.families else None
     changed = build_fixes(fixes, case, library)
     evidence = _evidence(case, verdict, library, changed)
     return Finding(
@@ -76,7 +79,7 @@ def root_finding(case: Case, verdict: Verdict, library: Library) -> Finding:
         Severity(cause.severity),
         verdict.confidence,
         Text.of(cause.title),
-        words.explanation(cause, pattern.text if own and pattern is not None else None, known),
+        words.explanation(cause, pattern.text if own and pattern is not None else None, known, also=of_family),
         evidence,
         root=True,
         needs=words.needs([name for name in needs if not have(name, view)], library, known),
@@ -342,7 +345,7 @@ def _only_in_part(fix: Fix, view: View) -> bool:
 
 def _for_engine(advice: Advice | None, view: View) -> bool:
     """Whether the advice is for the engine that ran and, where it names versions, for every one that is possible."""
-    if advice is None or (advice.engines and view.engine is not None and view.engine not in advice.engines):
+    if advice is None or (advice.engines and view.engine not in advice.engines):
         return False
     if advice.versions is None:
         return True

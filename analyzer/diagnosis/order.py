@@ -20,8 +20,9 @@ from analyzer.patterns.model import Cause, Frame
 
 #: Frames that are shown as evidence.
 FRAMES_SHOWN = 3
-#: What a family is called where only the stage is known and the family has no cause of that name.
-NEAREST_STAGE = {"launch": "device_init", "shutdown": "serving"}
+#: What a family is called where only the stage is known and the family has no cause of that name. None for launch: a log that has come no
+#: further says nothing of what followed.
+NEAREST_STAGE = {"shutdown": "serving"}
 #: Stages before anything of the model is on the card, and the most that PyTorch then holds or asks for: a barrier's tensor, buffers
 #: of collectives.
 BEFORE_THE_MODEL = frozenset({"launch", "device_init"})

@@ -162,7 +162,15 @@ def _suspects(view: View, events: list[Event]) -> Verdict | None:
     after = [event for event in open_ones if event.order > latest_progress or _ends_service(event)]
     if not after:
         return None
-    return Verdict(State.FAILED, order.stage_of(after[0]), None, event=after[0])
+    chosen = _telling(after)
+    return Verdict(State.FAILED, order.stage_of(chosen), None, event=chosen)
+
+
+def _telling(events: list[Event]) -> Event:
+    """The first of ``events``, or what is known of the very line: a C++ exception is printed below the note that nothing caught it."""
+    lines = {(place.input, place.line) for place in events[0].places}
+    same = (event for event in events[1:] if (event.places[0].input, event.places[0].line) in lines)
+    return next((event for event in same if event.pattern.stage is not None), events[0])
 
 
 def _ends_service(event: Event) -> bool:
@@ -175,7 +183,7 @@ def _undated(events: list[Event], view: View, causes: Mapping[str, Cause]) -> Ve
     for event in events:
         unresolved = event.cause is not None and order.refined(event, causes) is None and not event.pattern.keeps_running
         if unresolved and not order.recovered(event, view.attempt):
-            return Verdict(State.FAILED, order.stage_of(event), None, event=event)
+            return Verdict(State.FAILED, None, None, event=event)
     return None
 
 

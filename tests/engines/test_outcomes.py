@@ -17,6 +17,9 @@ ROWS = {
     "llama-2026.log": ("llama.cpp", "failed", "weight_load", "cuda_oom.weight_load"),
     "llama-host-oom.log": ("llama.cpp", "failed", "kv_init", "host_oom.kv_init"),
     "llama-partial-ok.log": ("llama.cpp", "degraded", "weight_load", "engine.fallback.cpu_offload"),
+    "kserve-nvml.log": (None, "failed", None, None),
+    "lmd-no-blocks.log": ("lmdeploy", "failed", "serving", None),
+    "lmd-old-driver.log": ("lmdeploy", "failed", "device_init", "driver.too_old"),
     "lmd-pt.log": ("lmdeploy", "failed", "kv_init", "kv_cache.no_memory_left"),
     "ollama-step.log": ("ollama", "failed", "serving", "cuda_oom.serving"),
     "ollama-zero-layers-ok.log": ("ollama", "degraded", "weight_load", "engine.fallback.cpu_offload"),
@@ -26,6 +29,7 @@ ROWS = {
     "tgi-load-oom.log": ("tgi", "failed", "weight_load", "cuda_oom.weight_load"),
     "trt-pytorch.log": ("tensorrt-llm", "healthy", "serving", "healthy"),
     "hf-generate.log": ("transformers", "failed", "serving", "cuda_oom.serving"),
+    "hf-windows.log": ("transformers", "failed", "serving", "cuda_oom.serving"),
     "hf-load.log": ("transformers", "failed", "weight_load", "cuda_oom.weight_load"),
     "hf-offload.log": ("transformers", "degraded", "weight_load", "engine.fallback.cpu_offload"),
     "llama-2023.log": ("llama.cpp", "healthy", "serving", "healthy"),
@@ -33,6 +37,7 @@ ROWS = {
     "llama-healthy-2025.log": ("llama.cpp", "healthy", "serving", "healthy"),
     "llama-kv-oom-2025.log": ("llama.cpp", "failed", "kv_init", "cuda_oom.kv_init"),
     "llama-step-oom.log": ("llama.cpp", "failed", "serving", "cuda_oom.serving"),
+    "lmd-undated.log": ("lmdeploy", "failed", None, None),
     "lmdeploy-ok.log": ("lmdeploy", "healthy", "serving", "healthy"),
     "lmdeploy-weights.log": ("lmdeploy", "failed", "weight_load", "cuda_oom.weight_load"),
     "nano.log": ("nano-vllm", "failed", "kv_init", "kv_cache.no_memory_left"),
@@ -69,7 +74,10 @@ ROWS = {
     "trt-wrapped-oom.log": ("tensorrt-llm", "failed", "kv_init", "cuda_oom.kv_init"),
     "trt-fail.log": ("tensorrt-llm", "failed", "weight_load", "cuda_oom.weight_load"),
     "trt-oom.log": ("tensorrt-llm", "healthy", "kv_init", "healthy"),
+    "vllm-engine-loop.log": ("vllm", "failed", "serving", "cuda_oom.serving"),
+    "vllm-nvml.log": ("vllm", "failed", "serving", "cuda_oom.serving"),
     "vllm-oom-undated.log": ("vllm", "failed", None, None),
+    "xinference-oom.log": (None, "failed", None, None),
     "two-engines.log": ("vllm", "healthy", "serving", "healthy"),
 }
 
@@ -107,6 +115,15 @@ def test_fixes_name_flags_of_the_engine_itself(name: str) -> None:
     assert isinstance(known, Server)
     flags = [change["flag"] for fix in of(name)["findings"][0]["fixes"] for change in fix["changes"] if "flag" in change]
     assert set(flags) <= known.flags.keys()
+
+
+def test_an_assertion_of_nvml_is_explained_as_the_out_of_memory_that_it_is() -> None:
+    for name in ("vllm-nvml.log", "kserve-nvml.log"):
+        assert "message could not be written" in of(name)["findings"][0]["explanation"]
+
+
+def test_an_exception_before_an_out_of_memory_is_not_what_failed() -> None:
+    assert "Model actor is out of memory" in of("xinference-oom.log")["findings"][0]["evidence"][0]["text"]
 
 
 def test_two_engines_in_one_paste_are_told_apart() -> None:

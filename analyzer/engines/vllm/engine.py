@@ -16,6 +16,9 @@ from analyzer.facts.view import View
 from analyzer.model import Change, Confidence, Fix, Ledger, Source, Text, Window
 from analyzer.model.versions import Range
 
+#: What the engine loop printed as it ended. It runs from the first request on.
+ENGINE_LOOP = "vllm.sign.engine_loop"
+
 
 class VLLM(Engine):
     """Its flags are a table of every release, its identities change by era."""
@@ -47,9 +50,15 @@ class VLLM(Engine):
         return {**fixes.figures(case), **explain(fixes.Plan(case))}
 
     def refine(self, case: Case) -> Refinement | None:
-        """A refused allocation while PyTorch held less than the weights take: they were still loading. Flags refused though they exist."""
+        """When it was that an allocation was refused which no line dates: by V0's engine loop, or by what PyTorch held.
+
+        And flags that were refused though the version has them: then it is not the version that runs.
+        """
         if fixes.refused_though_known(fixes.Plan(case)):
             return Refinement(confidence=Confidence.POSSIBLE)
+        undated = case.cause is None and case.event is not None and case.event.cause == "cuda_oom"
+        if undated and ENGINE_LOOP in case.view.attempt.signs:
+            return Refinement("cuda_oom.serving", stage="serving")
         return weights.still_loading(case)
 
     def window(self, case: Case, given: Sequence[Fix]) -> Window | None:
