@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from analyzer.diagnosis import order, proof, words
@@ -58,7 +58,7 @@ def root_finding(case: Case, verdict: Verdict, library: Library) -> Finding:
             Text.of(family.title) if family is not None else words.UNKNOWN_TITLE,
             words.explanation(family, None, known, also=pattern.text)
             if family is not None and pattern is not None
-            else _open_words(view, failed=failed),
+            else _open_words(view, pattern.text if pattern is not None and failed else None, known, failed=failed),
             evidence,
             root=True,
             needs=words.needs(named, library, known),
@@ -291,7 +291,11 @@ def _course(case: Case, verdict: Verdict) -> list[Source]:
     return found
 
 
-def _open_words(view: View, *, failed: bool) -> Text:
+def _open_words(view: View, line: Mapping[str, str] | None, known: words.Known, *, failed: bool) -> Text:
+    """What is said where the cause is open: what is known of the very ``line``, else what the text lacks."""
+    said = words.fill(line, known) if line else None
+    if said is not None:
+        return said
     if failed:
         started = view.command is not None and not (view.attempt.stages or view.attempt.processes)  # the command and how it ended
         headless = view.engine is not None and not view.attempt.markers and view.attempt.ready is None and not started
