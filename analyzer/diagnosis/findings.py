@@ -313,7 +313,9 @@ def _open_needs(view: View, library: Library, *, failed: bool) -> tuple[str, ...
         names += ["log_head", "first_worker_error"]
     else:
         names.append("what_follows" if view.attempt.stage is not None else "log_head")
-    return tuple(name for name in dict.fromkeys(names) if not have(name, view) or name == "log_head")
+    # What a command says is no log: only the engine's own word on its arguments shows that the log is there from its beginning.
+    beginning = view.arguments_seen and bool(view.attempt.markers)
+    return tuple(name for name in dict.fromkeys(names) if not have(name, view) or (name == "log_head" and not beginning))
 
 
 # --- fixes -------------------------------------------------------------------------------------------------------------------------
