@@ -146,15 +146,20 @@ def _first_error(view: View, messengers: list[tuple[Event, str]]) -> Event | Non
 
 
 def _suspects(view: View, events: list[Event]) -> Verdict | None:
-    """Lines that look like the end: an exception that nothing followed, a bare ``Killed``."""
+    """Lines that look like the end: an exception that nothing followed, a bare ``Killed``.
+
+    An exception that refuses one request is none, nor is what the kernel does to other programs beside an engine that serves.
+    """
     attempt = view.attempt
+    refused = {_line(event) for event in events if event.pattern.keeps_running and event.pattern.stage == "serving"}
     open_ones = [
         event
         for event in events
         if event.pattern.marks == "suspect"
         and event.cause is None
         and not order.recovered(event, attempt)
-        and (event.pattern.severity == Severity.ERROR or attempt.ready is None)
+        and (event.pattern.severity == Severity.ERROR or not _outlived(view, event))
+        and _line(event) not in refused
     ]
     if not open_ones or (attempt.shutdown is not None and attempt.ready is not None):
         return None
@@ -178,6 +183,11 @@ def _ends_service(event: Event) -> bool:
     return event.pattern.stage == "serving" and event.pattern.severity == Severity.ERROR
 
 
+def _outlived(view: View, event: Event) -> bool:
+    """Whether a server goes on after a suspicious line like this one: it was ready, or it served when the kernel printed the line."""
+    return view.attempt.ready is not None or (kernel.is_kernel(event) and _serving(view))
+
+
 def _undated(events: list[Event], view: View, causes: Mapping[str, Cause]) -> Verdict | None:
     """An error of a known family whose stage nothing tells, in a text that holds little else: it failed, of what exactly is open."""
     for event in events:
@@ -185,6 +195,11 @@ def _undated(events: list[Event], view: View, causes: Mapping[str, Cause]) -> Ve
         if unresolved and not order.recovered(event, view.attempt):
             return Verdict(State.FAILED, None, None, event=event)
     return None
+
+
+def _line(event: Event) -> tuple[int, int]:
+    """Input and line of the event."""
+    return event.places[0].input, event.places[0].line
 
 
 def _only_felt(event: Event, causes: Mapping[str, Cause]) -> bool:

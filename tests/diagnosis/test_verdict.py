@@ -79,6 +79,24 @@ def test_refused_requests_matter_from_one_in_ten(refused: int, answered: int, st
     assert not [found for found in report.findings if found.severity is Severity.ERROR]
 
 
+@pytest.mark.parametrize(
+    "lines",
+    [
+        [REFUSAL],
+        ["Traceback (most recent call last):", '  File "/opt/vllm/serving_engine.py", line 239, in _validate_input', REFUSAL],
+        ["{'object': 'error', 'message': \"" + REFUSAL[60:] + "\", 'type': 'BadRequestError', 'code': 400}"],
+    ],
+)
+def test_a_refusal_alone_is_no_failure(lines: list[str]) -> None:
+    assert outcome(*lines) == (State.DEGRADED, "serving", "request.context_length_exceeded")
+    assert outcome(*lines, *raised("SomethingNewError: that nobody has seen"))[::2] == (State.FAILED, None)
+
+
+def test_what_the_kernel_does_to_another_program_is_no_end_of_an_engine_that_serves() -> None:
+    killed = "[ 2667.034397] Out of memory: Killed process 2210 (chrome) total-vm:4547884kB, anon-rss:794796kB, file-rss:314768kB"
+    assert outcome(STATISTICS.format(second=1, running=3, waiting=0, usage="12.5"), killed) == (State.HEALTHY, "serving", "healthy")
+
+
 def test_the_cause_of_a_degraded_service_is_the_refusal() -> None:
     report = told([*served(), REFUSAL, REFUSED])
     assert (report.outcome.cause or "").startswith("request.")
