@@ -1,6 +1,6 @@
 """The reading order: which of an attempt's errors is the root, and which only follow from it.
 
-1. Messengers (``echo`` causes) are never the root.
+1. Messengers (``echo`` causes) are never the root, nor is an error of the teardown that another failure set off.
 2. An error after which the same start went on (a later stage, or ready) was recovered from and does not anchor.
 3. What another error of the attempt drags behind it (``consequences`` of its cause) is not the root.
 4. Of what is left, the first by the processes' own dates, else in reading order: the first error of the first process that failed.
@@ -20,6 +20,8 @@ from analyzer.patterns.model import Cause, Frame
 
 #: Frames that are shown as evidence.
 FRAMES_SHOWN = 3
+#: The stage of frames that take an engine down.
+TEARDOWN = "shutdown"
 #: What a family is called where only the stage is known and the family has no cause of that name. None for launch: a log that has come no
 #: further says nothing of what followed.
 NEAREST_STAGE = {"shutdown": "serving"}
@@ -51,14 +53,19 @@ def stage_of(event: Event) -> str | None:
     """The stage in which the event's error belongs: its pattern's, else its deepest frame's, else how far the run had come."""
     if event.pattern.stage is not None:
         return event.pattern.stage
-    stages = [frame.stage for frame, _ in _frames(event) if frame.stage is not None]
+    stages = [frame.stage for frame, _ in _frames(event) if frame.stage not in (None, TEARDOWN)]
+    if event.serving and (stages or event.stage != "shutdown"):
+        return "serving"
     if not stages:
         return None if event.stage in BEFORE_THE_MODEL and past_device_init(event) else event.stage
-    if event.stage in ("serving", "shutdown"):
-        return "serving"
     # A dry run that graph capture or warm-up makes looks like profiling: no frame dates an error before the process's own progress.
     reached = STAGE_ORDER[event.own_stage] if event.own_stage is not None else 0
-    return next((stage for stage in stages if STAGE_ORDER[stage] >= reached), event.own_stage)
+    return next((stage for stage in stages if stage is not None and STAGE_ORDER[stage] >= reached), event.own_stage)
+
+
+def tears_down(event: Event) -> bool:
+    """Whether the error was raised while the engine was taken down: what made it go down came before."""
+    return any(frame.stage == TEARDOWN for frame, _ in event.frames)
 
 
 def deciding_frames(event: Event) -> list[Place]:
@@ -71,7 +78,7 @@ def refined(event: Event, causes: Mapping[str, Cause]) -> str | None:
     cause = event.cause
     if cause is None:
         return None
-    serving = event.stage in ("serving", "shutdown")
+    serving = event.serving
     reached = STAGE_ORDER[event.own_stage] if event.own_stage is not None else 0
     for frame, _ in _frames(event):
         if not serving and frame.stage is not None and STAGE_ORDER[frame.stage] < reached:
@@ -103,7 +110,7 @@ def recovered(event: Event, attempt: Attempt) -> bool:
 
     Nothing is reached after service: what ended it stands above the log of a start where somebody quoted it first.
     """
-    if "serving" in (event.stage, event.pattern.stage) or event.stage == "shutdown":
+    if event.serving or event.pattern.stage == "serving":
         return False
     if attempt.ready_order is not None and attempt.ready_order > event.order:
         return True
@@ -112,6 +119,24 @@ def recovered(event: Event, attempt: Attempt) -> bool:
     pid = event.process.pid if event.process else None
     last = attempt.progress.get((name, pid))
     return last is not None and last[1] > event.order and last[0] > here
+
+
+def date_by_messengers(events: Sequence[Event], attempt: Attempt) -> None:
+    """Note on errors that nothing else dates that they happened in service, where a messenger says so that is printed only there.
+
+    A log that was cut off its head shows no progress, and the sentence of an out-of-memory may stand without its traceback.
+    """
+    served = any(event.pattern.stage == "serving" and (event.cause or "").startswith("echo.") for event in events)
+    for event in events:
+        event.followed_service = False
+        event.followed_service = served and not _dated(event) and not recovered(event, attempt)
+
+
+def _dated(event: Event) -> bool:
+    """Whether the event's own line or its traceback belongs to one step of a start."""
+    if event.pattern.cause is not None and event.pattern.stage is not None:
+        return True
+    return any(frame.stage is not None and not frame.serving for frame, _ in event.frames)
 
 
 def consequences(found: Sequence[tuple[Event, str]], causes: Mapping[str, Cause]) -> dict[int, str]:
@@ -133,7 +158,7 @@ def _mutual(first: str, second: str, causes: Mapping[str, Cause]) -> bool:
 
 def root(found: Sequence[tuple[Event, str]], causes: Mapping[str, Cause]) -> tuple[Event, str] | None:
     """The error on which the outcome rests; ``found`` are the fatal, unrecovered ones with their refined causes, in reading order."""
-    candidates = [(event, cause) for event, cause in found if not causes[cause].echo]
+    candidates = [(event, cause) for event, cause in found if not causes[cause].echo and not tears_down(event)]
     follows = consequences(candidates, causes)
     own = [candidate for place, candidate in enumerate(candidates) if place not in follows]
     return first_by_time(own) if own else candidates[0] if candidates else None

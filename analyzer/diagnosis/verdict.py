@@ -52,6 +52,7 @@ def verdict(view: View, causes: Mapping[str, Cause]) -> Verdict:
     """The verdict by the reading order alone; rules over several facts refine it (rules.py)."""
     attempt = view.attempt
     events = attempt.all_events()
+    order.date_by_messengers(events, attempt)
     fatal: list[tuple[Event, str]] = []
     aside: list[tuple[Event, str]] = []  # the kernel's: they decide only what is this attempt's
     for event in events:
@@ -64,7 +65,8 @@ def verdict(view: View, causes: Mapping[str, Cause]) -> Verdict:
             continue
         if order.recovered(event, attempt):
             continue
-        if causes[cause].echo and attempt.shutdown_order is not None and attempt.shutdown_order < event.order:
+        follows = causes[cause].echo or order.tears_down(event)
+        if follows and attempt.shutdown_order is not None and attempt.shutdown_order < event.order:
             continue  # what a server says of its own parts while it is being stopped
         if severity(event, cause, causes) is Severity.ERROR:
             fatal.append((event, cause))
@@ -111,14 +113,15 @@ def _serving(view: View) -> bool:
 
 
 def _messengers(view: View, fatal: list[tuple[Event, str]], undated: Verdict | None) -> Verdict:
-    """Only wrappers: something failed elsewhere. A process that simply vanished is a finding of its own.
+    """Only wrappers, and what failed while the engine was taken down: something failed elsewhere.
 
-    ``undated``: the error of a known family among the rest, which tells more than any exception.
+    A process that simply vanished is a finding of its own; one of several that tear down did not vanish. ``undated``: the error of a
+    known family among the rest, which tells more than any exception.
     """
     died = next(((event, cause) for event, cause in fatal if event.pattern.marks == "died"), None)
-    if died is not None:
+    codes = [seen.value for seen in died[0].figures if seen.name == "process.exit_code" and isinstance(seen.value, int)] if died else []
+    if died is not None and (codes or not any(order.tears_down(event) for event, _ in fatal)):
         event, messenger = died
-        codes = [seen.value for seen in event.figures if seen.name == "process.exit_code" and isinstance(seen.value, int)]
         cause = EXIT_CAUSES.get(codes[0]) if codes else KILLED
         confidence = Confidence.LIKELY if cause in EXIT_LIKELY else Confidence.CERTAIN
         return Verdict(State.FAILED, order.stage_of(event), cause, confidence, event, follows=messenger if cause else None)

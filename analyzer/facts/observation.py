@@ -99,11 +99,18 @@ class Event:
     groups: dict[str, str] = field(default_factory=dict)
     count: int = 1
     statistics: Place | None = None  # the first statistics line after it, where no other event came between: how the server did then
+    followed_service: bool = False  # what an engine prints only after it has served stands beside it: see order.date_by_messengers
 
     @property
     def cause(self) -> str | None:
         """The pattern's cause: an id, a family, or None for a line that only looks like trouble."""
         return self.pattern.cause
+
+    @property
+    def serving(self) -> bool:
+        """Whether it happened in service: the run had come so far, a loop that answers requests is among its frames, or see above."""
+        looped = any(frame.stage == "serving" for frame, _ in self.frames)
+        return self.stage in ("serving", "shutdown") or looped or self.followed_service
 
 
 def excerpt(text: str, start: int = 0, end: int = 0, size: int = EXCERPT) -> str:

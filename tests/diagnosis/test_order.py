@@ -42,7 +42,10 @@ def test_a_messenger_that_is_printed_first_is_still_a_messenger() -> None:
     assert cause(report) == (State.FAILED, "serving", "cuda_oom.serving")
 
 
-@pytest.mark.parametrize("messengers", [[ECHO_INIT], [ECHO_DEAD], [ECHO_DEAD, ECHO_INIT]])
+SIGNAL = "CRITICAL 04-17 03:28:36 [core_client.py:359] Got fatal signal from worker processes, shutting down. See stack trace above for root cause."
+
+
+@pytest.mark.parametrize("messengers", [[ECHO_INIT], [ECHO_DEAD], [ECHO_DEAD, ECHO_INIT], [SIGNAL]])
 def test_messengers_alone_leave_the_cause_open(messengers: list[str]) -> None:
     report = told([*start(), *messengers])
     assert (report.outcome.state, report.outcome.cause) == (State.FAILED, None)
@@ -125,6 +128,50 @@ def test_frames_and_progress_decide_the_stage(lines: list[str], frames: tuple[st
 @pytest.mark.parametrize("sentence", [oom(), oom(own="500.00 MiB", allocated="2.00 MiB")])
 def test_a_sentence_that_shows_a_model_on_the_card_is_not_of_the_device_s_start(sentence: str) -> None:
     assert cause(told([*LOADED[:2], *raised(sentence)])) == (State.FAILED, None, None)
+
+
+@pytest.mark.parametrize(
+    "beside",
+    [
+        "(EngineCore_DP0 pid=9) ERROR 05-01 10:09:59 [core.py:710] EngineCore encountered a fatal error.",
+        "CRITICAL 05-01 10:10:10 launcher.py:99] MQLLMEngine is already dead, terminating server process",
+        "ERROR 05-01 10:10:10 [serving_chat.py:677] vllm.engine.multiprocessing.MQEngineDeadError: Engine loop is not running.",
+    ],
+)
+def test_a_messenger_that_only_an_engine_in_service_prints_dates_the_error_beside_it(beside: str) -> None:
+    for lines in ([beside, oom()], [oom(), beside]):
+        assert cause(told(lines)) == (State.FAILED, "serving", "cuda_oom.serving")
+    # What a traceback dates stays where that says.
+    assert cause(told([*raised(oom(), "profiling"), beside])) == (State.FAILED, "profiling", "cuda_oom.profiling")
+
+
+def test_a_loop_that_answers_requests_dates_what_it_calls() -> None:
+    path = '  File "/usr/lib/python3.12/site-packages/vllm/v1/'
+    frames = [f'{path}engine/core.py", line 701, in run_busy_loop', f'{path}sample/sampler.py", line 52, in forward']
+    assert cause(told(["Traceback (most recent call last):", *frames, oom()])) == (State.FAILED, "serving", "cuda_oom.serving.sampler")
+    assert cause(told(["Traceback (most recent call last):", frames[1], oom()])) == (State.FAILED, "warmup", "cuda_oom.warmup.sampler")
+
+
+TEARDOWN = [
+    "Traceback (most recent call last):",
+    '  File "/usr/lib/python3.12/site-packages/vllm/distributed/parallel_state.py", line 1085, in destroy_model_parallel',
+    '  File "/usr/lib/python3.12/site-packages/torch/distributed/distributed_c10d.py", line 2168, in destroy_process_group',
+    "torch.distributed.DistBackendError: NCCL error in: NCCLUtils.cpp:133, unhandled cuda error (run with NCCL_DEBUG=INFO for details)",
+    "Cuda failure 'out of memory'",
+]
+GONE = "ERROR 05-21 09:27:46 [multiproc_executor.py:123] Worker proc VllmWorker-6 died unexpectedly, shutting down executor."
+
+
+def test_what_fails_while_the_engine_is_taken_down_is_not_the_root() -> None:
+    torn = [f"(VllmWorker rank=7 pid=240) {line}" for line in TEARDOWN]
+    report = told([*torn, GONE])
+    assert cause(report) == (State.FAILED, None, None)
+    assert report.root is not None
+    assert any(source.text == torn[3] for source in report.root.evidence)
+    assert cause(told([*LOADED, *raised(oom(), "profiling"), *torn, GONE]))[2] == "cuda_oom.profiling"
+    assert cause(told([*served(), SHUTDOWN, *torn])) == (State.HEALTHY, "shutdown", "healthy")
+    # Without the frames it may be the root.
+    assert cause(told([torn[3], torn[4]]))[2] == "nccl.out_of_memory"
 
 
 def test_a_new_traceback_forgets_the_frames_of_the_last_one() -> None:
