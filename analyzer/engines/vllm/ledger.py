@@ -36,6 +36,10 @@ RANK_FACTS = frozenset(
 )
 
 
+#: The pattern of the summary from 0.27.0 on, whose peak contains the estimate of the graphs.
+PEAK_WITH_GRAPHS = "vllm.profiling.summary_consumed"
+
+
 @dataclass(slots=True)
 class _Unit:
     """One GPU of the engine, as far as the lines tell them apart."""
@@ -142,15 +146,16 @@ def _plan(case: Case, lines: Lines, unit: _Unit) -> None:
             spell("consumed − weights = {c} − {w}", c=consumed, w=weights.bytes),
             fact.source if fact else None,
         )
+    elif consumed is not None and weights is None:  # the summary's line alone: no line tells the two apart
+        lines.estimated("weights", consumed, spell("weights + non-torch = {c}, the most that the weights take", c=consumed))
     activation = view.fact("activation_peak", rank)
-    if activation is not None and consumed is not None and estimate:
-        # From 0.27.0 on the printed peak contains the estimate of the graphs.
-        lines.derived(
-            "activation_peak",
-            (activation.bytes or 0) - estimate,
-            spell("printed peak − graph estimate = {p} − {g}", p=activation.bytes or 0, g=estimate),
-            activation.source,
-        )
+    if activation is not None and activation.pattern == PEAK_WITH_GRAPHS and graphs_inside(view) is not False:
+        peak = activation.bytes or 0
+        if estimate:
+            net = spell("printed peak − graph estimate = {p} − {g}", p=peak, g=estimate)
+            lines.derived("activation_peak", peak - estimate, net, activation.source)
+        else:
+            lines.estimated("activation_peak", peak, spell("activation peak + graphs reserved = {p}", p=peak))
     else:
         lines.measured("activation_peak", activation)
     peak = view.bytes("torch_peak", rank)

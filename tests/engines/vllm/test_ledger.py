@@ -118,6 +118,21 @@ ERAS = {
 }
 
 
+CONSUMED = "6.36 GiB for consumed memory (weights + non-torch), 1.65 GiB for peak activation, and 0.10"
+
+
+def test_a_figure_that_no_line_divides_stays_in_the_plan() -> None:
+    """0.27.0+: a paste of the summary alone tells neither the weights from the rest nor the peak from the graphs."""
+    ledger = only(told(v1("0.27.0", CONSUMED, "5.2")[3:]))
+    parts = {line.name: (line.bytes / GIB, line.basis) for line in ledger.lines if line.name in BUDGET_PARTS}
+    assert parts == {
+        "weights": (pytest.approx(6.36), Basis.ESTIMATED),
+        "kv_cache": (pytest.approx(5.2), Basis.MEASURED),
+        "activation_peak": (pytest.approx(1.65), Basis.ESTIMATED),
+    }
+    assert sum(size for size, _ in parts.values()) == pytest.approx(gib(ledger)["budget"], abs=0.02)
+
+
 @pytest.mark.parametrize(("log", "wanted"), ERAS.values(), ids=ERAS.keys())
 def test_the_plan_of_every_era(log: list[str], wanted: dict[str, float]) -> None:
     have = gib(only(told(log)))
