@@ -150,12 +150,12 @@ def _plan(case: Case, lines: Lines, unit: _Unit) -> None:
         lines.estimated("weights", consumed, spell("weights + non-torch = {c}, the most that the weights take", c=consumed))
     activation = view.fact("activation_peak", rank)
     if activation is not None and activation.pattern == PEAK_WITH_GRAPHS and graphs_inside(view) is not False:
-        peak = activation.bytes or 0
+        printed = activation.bytes or 0
         if estimate:
-            net = spell("printed peak − graph estimate = {p} − {g}", p=peak, g=estimate)
-            lines.derived("activation_peak", peak - estimate, net, activation.source)
+            net = spell("printed peak − graph estimate = {p} − {g}", p=printed, g=estimate)
+            lines.derived("activation_peak", printed - estimate, net, activation.source)
         else:
-            lines.estimated("activation_peak", peak, spell("activation peak + graphs reserved = {p}", p=peak))
+            lines.estimated("activation_peak", printed, spell("activation peak + graphs reserved = {p}", p=printed))
     else:
         lines.measured("activation_peak", activation)
     peak = view.bytes("torch_peak", rank)
