@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from analyzer.model import FlagChange
 from tests.diagnosis.texts import BANNER, NCCL, READY, WEIGHTS, said, statistics
 
 START = BANNER.format(version="0.10.1") + NCCL + WEIGHTS + READY
@@ -33,6 +34,30 @@ def test_queues(rows: list[tuple[int, int, float]], command: str, cause: str) ->
     outcome = said(START + statistics(rows), *([command] if command else [])).outcome
     assert outcome.cause == cause
     assert outcome.state.value == ("healthy" if cause == "healthy" else "degraded")
+
+
+PREEMPTED = (
+    "WARNING 10-28 11:16:41 scheduler.py:1483] Sequence group chat-7e63 is preempted by PreemptionMode.{mode} mode because there is not "
+    "enough KV cache space. This can affect the end-to-end performance. total_num_cumulative_preemption=1\n"
+)
+V0_STATISTICS = (
+    "INFO 10-28 11:16:34 metrics.py:349] Avg prompt throughput: 0.0 tokens/s, Avg generation throughput: 7220.5 tokens/s, "
+    "Running: {running} reqs, Swapped: 0 reqs, Pending: 98 reqs, GPU KV cache usage: 99.8%, CPU KV cache usage: 0.0%.\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("mode", "running", "caps"), [("RECOMPUTE", 120, [64]), ("RECOMPUTE", 40, [32]), ("SWAP", 2, []), ("SWAP", 120, [])]
+)
+def test_a_preemption_is_advised_on_by_its_mode_and_by_what_ran(mode: str, running: int, caps: list[int]) -> None:
+    """max_num_seqs counts sequences: a cap that what ran never reached helps nothing, and one below a group's number starves it."""
+    report = said(V0_STATISTICS.format(running=running) + PREEMPTED.format(mode=mode))
+    root = report.root
+    assert root is not None
+    assert root.cause == STORM
+    assert [change.to for fix in root.fixes for change in fix.changes if isinstance(change, FlagChange)] == caps
+    assert ("--swap-space" in " ".join(item.advice for item in root.not_this)) is (mode == "RECOMPUTE")
+    assert ("host memory" in root.explanation.en) is (mode == "SWAP")
 
 
 @given(st.lists(st.tuples(st.integers(1, 64), st.just(0), st.floats(0, 100).map(lambda value: round(value, 1))), min_size=1, max_size=12))

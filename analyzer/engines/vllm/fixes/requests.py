@@ -42,6 +42,9 @@ def lower_max_num_seqs(plan: Plan) -> Computed | None:
         return None  # the check asks for one request whatever the number; so few sequences take nothing worth having
     else:
         to, why = _power_of_two(max(before // 4, 1)), Text("a quarter, as a first step", "先降到四分之一")
+    together = _ran_together(plan) if cause == "kv_cache.preemption" else None
+    if together is not None and together <= to:  # a cap above what ran when requests were thrown out would keep none back
+        to, why = _power_of_two(together - 1), Text(f"fewer than the {together} that ran at a time", f"少于同时运行过的 {together} 个")
     if not 0 < to < before:
         return None
     return Computed((FlagChange(SEQS, plan.whole(SEQS), to),), {"before": str(before), "to": str(to), "why_number": why}, verified=verified)
@@ -133,6 +136,11 @@ def _sequences(plan: Plan) -> int | None:
     if isinstance(value, int) and not isinstance(value, bool):
         return value
     return 256 if plan.view.generation == "v0" else None
+
+
+def _ran_together(plan: Plan) -> int | None:
+    """The most requests that ran at a time, by the statistics."""
+    return max((int(fact.value) for fact in plan.view.all("scheduler.running") if isinstance(fact.value, (int, float))), default=None)
 
 
 def _power_of_two(limit: int) -> int:
