@@ -30,7 +30,7 @@ from analyzer.model.versions import Range
 if TYPE_CHECKING:
     from analyzer.engines.case import Case
     from analyzer.facts.view import View
-    from analyzer.patterns.model import Advice, Library
+    from analyzer.patterns.model import Advice, Library, Pattern
 
 #: Evidence lines of one finding: what proves it, not everything that was read.
 EVIDENCE = 16
@@ -66,10 +66,10 @@ def root_finding(case: Case, verdict: Verdict, library: Library) -> Finding:
             stage=verdict.stage,
         )
     cause = cause.of(view.engine)
-    own = pattern is not None and pattern.cause == cause.id
-    fixes = pattern.fixes if own and pattern is not None and pattern.fixes is not None else cause.fixes
-    needs = pattern.needs if own and pattern is not None and pattern.needs is not None else cause.needs
-    against = pattern.not_this if own and pattern is not None and pattern.not_this is not None else cause.not_this
+    said = _telling(case, cause.id)
+    fixes = said.fixes if said is not None and said.fixes is not None else cause.fixes
+    needs = said.needs if said is not None and said.needs is not None else cause.needs
+    against = said.not_this if said is not None and said.not_this is not None else cause.not_this
     against = tuple(name for name in against if _for_engine(library.advice.get(name), view))
     of_family = pattern.text if pattern is not None and pattern.cause in library.families else None
     changed = build_fixes(fixes, case, library)
@@ -79,7 +79,7 @@ def root_finding(case: Case, verdict: Verdict, library: Library) -> Finding:
         Severity(cause.severity),
         verdict.confidence,
         Text.of(cause.title),
-        words.explanation(cause, pattern.text if own and pattern is not None else None, known, also=of_family),
+        words.explanation(cause, said.text if said is not None else None, known, also=of_family),
         evidence,
         root=True,
         needs=words.needs([name for name in needs if not have(name, view)], library, known),
@@ -89,6 +89,18 @@ def root_finding(case: Case, verdict: Verdict, library: Library) -> Finding:
         stage=verdict.stage,
         window=engine(view.engine).window(case, changed),
     )
+
+
+def _telling(case: Case, cause: str) -> Pattern | None:
+    """The pattern whose words and advice hold: the failing line's own, or that of another line of the same cause that has words of its own.
+
+    An assertion on the GPU is printed by the kernel and names the check; the error that the engine raises is the same for all of them.
+    """
+    first = case.event.pattern if case.event is not None and case.event.cause == cause else None
+    if first is None or first.text is not None:
+        return first
+    beside = (event.pattern for event in case.view.attempt.all_events() if event.cause == cause)
+    return next((pattern for pattern in beside if pattern.text is not None), first)
 
 
 def other_findings(case: Case, verdict: Verdict, library: Library) -> list[Finding]:

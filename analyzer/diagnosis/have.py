@@ -18,6 +18,11 @@ def _signs(*names: str) -> Callable[[View], bool]:
     return lambda view: any(name in view.attempt.signs for name in names)
 
 
+def _lines(*patterns: str) -> Callable[[View], bool]:
+    """Whether a line of one of these patterns is there."""
+    return lambda view: not view.attempt.patterns.isdisjoint(patterns)
+
+
 def _kernel(prefix: str) -> Callable[[View], bool]:
     """Whether the kernel log is there, with a line of this kind."""
     return lambda view: any(is_kernel(event) and event.pattern.id.startswith(prefix) for event in view.attempt.all_events())
@@ -46,6 +51,7 @@ HAVE: dict[str, Callable[[View], bool]] = {
     "engine_version": lambda view: view.version is not None,
     "serve_help": lambda view: view.version is not None,
     "topology": lambda view: any(snapshot.links for snapshot in view.snapshots),
+    "assertion_lines": _lines("cuda.device_assertion", "cuda.masked_scatter_assertion"),
     "launch_command": lambda view: view.command is not None,
     "model_config": lambda view: view.model is not None,
     "df_all": _facts("disk."),

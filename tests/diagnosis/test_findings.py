@@ -221,3 +221,20 @@ def test_no_reboot_is_advised_where_the_driver_answers() -> None:
     assert "reboot" in titles(MISMATCH)
     assert "reboot" not in titles(BANNER_OF_SMI + MISMATCH)
     assert "compatibility" in titles(BANNER_OF_SMI + MISMATCH)
+
+
+ASSERTS = {
+    "masked_scatter": "IndexKernel.cu:402: masked_scatter_size_check: block: [0,0,0], thread: [0,0,0] Assertion `totalElements <= srcSize` failed.",
+    "index": "Indexing.cu:1284: indexSelectLargeIndex: block: [0,0,0], thread: [24,0,0] Assertion `srcIndex < srcSelectDimSize` failed.",
+}
+
+
+@pytest.mark.parametrize(("assertion", "says"), [("masked_scatter", "placeholders"), ("index", "token id above"), (None, "token id above")])
+def test_what_the_assertion_says_is_told_wherever_it_stands(assertion: str | None, says: str) -> None:
+    error = "ERROR 08-30 01:28:29 [multiproc_executor.py:611] RuntimeError: CUDA error: device-side assert triggered"
+    shown = [f"/pytorch/aten/src/ATen/native/cuda/{ASSERTS[assertion]}"] if assertion is not None else []
+    for lines in ([*shown, error], [error, *shown]):
+        found = finding(told([*served(), *lines]), "cuda_error.device_assert")
+        assert found.root
+        assert says in found.explanation.en
+        assert any("Assertion" in need.en for need in found.needs) is (assertion is None)
