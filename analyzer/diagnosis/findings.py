@@ -316,9 +316,15 @@ def _open_words(view: View, line: Mapping[str, str] | None, known: words.Known, 
 
 
 def _open_needs(view: View, library: Library, *, failed: bool) -> tuple[str, ...]:
-    """What to ask for where the cause is open: what its symptoms ask for, then the missing part of the log."""
+    """What to ask for where the cause is open: what its symptoms ask for, then the missing part of the log.
+
+    A symptom that the run got over, a worker that answered again, asks for nothing.
+    """
     names: list[str] = []
+    latest = max((seen for _, seen in view.attempt.progress.values()), default=0)
     for event in view.attempt.all_events():
+        if event.pattern.keeps_running and event.order < latest:
+            continue
         cause = library.causes.get(order.refined(event, library.causes) or "")
         names += [*(event.pattern.needs or ()), *(cause.needs if cause is not None else ())]
     if failed:

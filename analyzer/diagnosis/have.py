@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from analyzer.diagnosis.kernel import is_kernel
+from analyzer.engines.case import on_cpu
 from analyzer.facts.view import View
 
 
@@ -80,7 +81,13 @@ HAVE: dict[str, Callable[[View], bool]] = {
 }
 
 
+#: Needs that ask for what only a GPU has.
+OF_A_GPU = frozenset({"two_nvidia_smi_samples", "nccl_debug_info", "nvidia_smi_now", "nvidia_smi_while_hanging", "nvidia_smi_processes"})
+
+
 def have(need: str, view: View) -> bool:
-    """Whether the inputs hold what ``need`` asks for."""
+    """Whether the inputs hold what ``need`` asks for, or rule out that there is anything to ask for."""
+    if need in OF_A_GPU and on_cpu(view):
+        return True
     answered = HAVE.get(need)
     return answered is not None and answered(view)

@@ -238,3 +238,18 @@ def test_what_the_assertion_says_is_told_wherever_it_stands(assertion: str | Non
         assert found.root
         assert says in found.explanation.en
         assert any("Assertion" in need.en for need in found.needs) is (assertion is None)
+
+
+def test_a_wait_is_asked_about_only_where_it_lasts_and_where_there_are_gpus() -> None:
+    wait = "(EngineCore pid=9) INFO 05-01 10:02:25 [shm_broadcast.py:681] No available shared memory broadcast block found in 60 seconds."
+    warm = "(Worker pid=8) INFO 05-01 10:01:24 [cpu_model_runner.py:116] Warming up model for the compilation..."
+    done = "(Worker pid=8) INFO 05-01 10:03:42 [monitor.py:76] Initial profiling/warmup run took 107.62 s"
+
+    def asked(*lines: str) -> bool:
+        root = told([*start(), WEIGHTS.format(weights="14.99"), *lines]).root
+        assert root is not None
+        return any("nvidia-smi" in need.en for need in root.needs)
+
+    assert asked(wait)
+    assert not asked(wait, done)
+    assert not asked(warm, wait)
