@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from analyzer.diagnosis import order, proof, words
 from analyzer.diagnosis.have import have
 from analyzer.diagnosis.notes import notes, too_strict
+from analyzer.diagnosis.rules.service import standing_queue
 from analyzer.diagnosis.verdict import Verdict, severity
 from analyzer.engines import engine
 from analyzer.model import (
@@ -163,7 +164,7 @@ def figures(case: Case) -> dict[str, str | Text]:
         facts = [fact for fact in [*view.documents, *view.facts] if fact.name == name and fact.bytes is not None]
         if facts:
             known |= words.figures([min(facts, key=lambda fact: fact.bytes or 0)])
-    known |= proof.named(view)
+    known |= proof.named(view) | standing_queue(view)
     if case.event is not None:
         known |= {f"group_{name}": value for name, value in view.groups(case.event).items()}
     return known | dict(engine(view.engine).extra_figures(case))

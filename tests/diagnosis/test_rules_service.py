@@ -36,6 +36,22 @@ def test_queues(rows: list[tuple[int, int, float]], command: str, cause: str) ->
     assert outcome.state.value == ("healthy" if cause == "healthy" else "degraded")
 
 
+@pytest.mark.parametrize(
+    ("rows", "sure"),
+    [
+        ([(1, 14, 76.5), (1, 14, 76.7), (1, 14, 76.8)], "likely"),
+        ([(259, 535, 82.3)], "likely"),
+        ([(1, 0, 76.5), (1, 14, 76.7), (1, 14, 76.8)], "certain"),
+        ([(1, 14, 76.5), (1, 3, 76.7), (1, 0, 70.0)], "certain"),
+    ],
+)
+def test_a_queue_that_stays_is_told_and_makes_health_less_than_certain(rows: list[tuple[int, int, float]], sure: str) -> None:
+    report = said(START + statistics(rows))
+    assert (report.outcome.cause, report.outcome.confidence.value) == ("healthy", sure)
+    assert report.root is not None
+    assert (f"{rows[-1][1]} requests wait while {rows[-1][0]} run" in report.root.explanation.en) is (sure == "likely")
+
+
 PREEMPTED = (
     "WARNING 10-28 11:16:41 scheduler.py:1483] Sequence group chat-7e63 is preempted by PreemptionMode.{mode} mode because there is not "
     "enough KV cache space. This can affect the end-to-end performance. total_num_cumulative_preemption=1\n"

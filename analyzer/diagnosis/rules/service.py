@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 
 from analyzer.diagnosis.verdict import Verdict
@@ -84,6 +85,22 @@ def preemption_storm(view: View, verdict: Verdict) -> Verdict | None:
     if thrown_out < 2:
         return None
     return _degraded(view, verdict, "kv_cache.preemption", ("scheduler.waiting", "scheduler.running", "kv_cache.usage"))
+
+
+def queue_unexplained(view: View, verdict: Verdict) -> Verdict | None:
+    """A queue that stays while nothing says why: it may be the load. The server counts as healthy, but that is not certain."""
+    if verdict.state is not State.HEALTHY or verdict.stage != "serving" or not standing_queue(view):
+        return None
+    return replace(verdict, confidence=Confidence.LIKELY)
+
+
+def standing_queue(view: View) -> dict[str, str]:
+    """How many run and wait at the last reading, where some waited at each of the last POINTS (or of all, where there are fewer)."""
+    courses = {name: [series for series in view.series() if series.name == f"scheduler.{name}"] for name in ("running", "waiting")}
+    last = {name: found[-1].points[-POINTS:] for name, found in courses.items() if found}
+    if len(last) < 2 or not all(value > 0 for _, value in last["waiting"]):
+        return {}
+    return {f"queue_{name}": str(points[-1][1]) for name, points in last.items()}
 
 
 def _tail(view: View, names: tuple[str, ...], points: int = 0) -> list[tuple[Number, ...]] | None:
