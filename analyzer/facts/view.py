@@ -165,7 +165,7 @@ def view(
         environment,
         attempt.engine or next((reading.engine for reading in readings if reading.engine), None),
         stated,
-        attempt.versions,
+        _of_generation(attempt),
         _generation(attempt, stated),
         Ranks(attempt.processes, tensor, pipeline),
         [snapshot for _, snapshot in record.snapshots] if last else [],
@@ -200,6 +200,17 @@ def _at(fact: Fact, attempt: int) -> Fact:
     return Fact(
         fact.name, fact.value, fact.unit, fact.source, attempt, fact.rank, fact.gpu, fact.pid, fact.time, fact.pattern, fact.process
     )
+
+
+#: The versions that a generation exists in: V1 came with 0.6.4, V0 went with 0.11.0.
+_OF_GENERATION = {"v0": Range.parse("<=0.10.2"), "v1": Range.parse(">=0.6.4")}
+
+
+def _of_generation(attempt: Attempt) -> Range:
+    """The versions that print these wordings and have the engine that the lines prove."""
+    generation = _generation(attempt, None)
+    narrowed = attempt.versions & _OF_GENERATION.get(generation or "", Range())
+    return narrowed if narrowed and attempt.engine == "vllm" else attempt.versions
 
 
 def _generation(attempt: Attempt, version: str | None) -> str | None:

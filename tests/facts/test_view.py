@@ -39,3 +39,21 @@ def test_a_damaged_version_is_none() -> None:
     report = analyze([("engine.log", io.BytesIO(line.encode()))])
     assert report.engine.name == "vllm"
     assert report.engine.version is None
+
+
+@pytest.mark.parametrize(
+    ("line", "versions"),
+    [
+        ("INFO 12-23 01:51:40 gpu_executor.py:122] # GPU blocks: 2241, # CPU blocks: 512", "<=0.10.2"),
+        (
+            (
+                "(Worker_TP0 pid=99) INFO 05-07 20:28:11 [gpu_worker.py:475] CUDA graph memory profiling is enabled (default since v0.21.0). The "
+                "current --gpu-memory-utilization=0.8800 is equivalent to --gpu-memory-utilization=0.8592 without CUDA graph memory profiling."
+            ),
+            ">=0.20.0",
+        ),
+        ("(EngineCore_DP0 pid=3) ERROR 07-01 09:00:00 [core.py:710] EngineCore encountered a fatal error.", ">=0.6.4"),
+    ],
+)
+def test_the_generation_of_the_engine_bounds_the_version(line: str, versions: str) -> None:
+    assert analyze([("engine.log", io.BytesIO(line.encode()))]).engine.version_range == versions

@@ -140,6 +140,9 @@ FACT_PLACEHOLDERS = frozenset(fact["name"].replace(".", "_") for fact in FACTS) 
         "utilization_high",
         # analyzer/engines/layout.py
         "memory_layout",
+        # analyzer/diagnosis/rules/service.py
+        "queue_running",
+        "queue_waiting",
     ]
 )
 
