@@ -200,7 +200,8 @@ class Record:
                 series = attempt.series.get(key)
                 if series is None:
                     series = attempt.series[key] = Series(figure.name, figure.unit)
-                series.add(line.time or "", figure.value)
+                if series.unit == figure.unit:  # a scrape beside the log may say it in another one
+                    series.add(line.time or "", figure.value)
         if pattern.series:
             attempt.last_statistics = place
             if attempt.events and attempt.events[-1].statistics is None:
