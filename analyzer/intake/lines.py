@@ -43,6 +43,8 @@ _RECORD = re.compile(
 )
 # SGLang: time (without a date in some releases) and the ranks that its parallelism has, e.g. "[2025-03-20 11:20:07 DP1 TP3] ".
 _BRACKET = re.compile(r"\[(?P<time>(?:\d{4}-\d\d-\d\d )?\d\d:\d\d:\d\d)(?:[.,]\d+)?(?P<name>(?: [A-Z][A-Z_]{0,10}\d+)*)\] ?")
+#: Markdown's bold in a quoted line: words and figures only, so that neither ``**kwargs`` nor ``2**30`` is taken for it.
+_BOLD = re.compile(r"(?<![\w*])\*\*(\w(?:[\w.,:% -]{0,120}[\w.%])?)\*\*(?![\w*])")
 _REPEATED = re.compile(r"\s*\[repeated (\d{1,9})x across cluster\](?:\s*\(Ray deduplicates logs.*)?\s*$")
 _GROUPS = re.compile(r"(DP|PP|PCP|TP|DCP|EP)(\d{1,6})")
 _FILE_RANK = re.compile(r"\s{0,8}\[rank(\d{1,6})\]:?\s?")
@@ -178,6 +180,8 @@ def _json_line(text: str, number: int) -> Line | None:
 
 
 def _prefixed(text: str, rest: str, number: int, time: str | None, *, wrapped: bool) -> Line:
+    if "**" in rest:
+        rest = _BOLD.sub(r"\1", rest)
     for wrapper in _WRAPPERS:
         matched = wrapper.match(rest)
         if matched:

@@ -270,3 +270,17 @@ def test_cleaning_leaves_text_without_colours_alone(text: str) -> None:
     assert clean(text) == text
     assert clean(f"\x1b[1;31m{text}\x1b[0m") == text
     assert clean(f"\x1b]0;a title\x07{text}\x07\x00") == text
+
+
+@pytest.mark.parametrize(
+    ("raw", "body"),
+    [
+        ("INFO 06-19 23:05:35 [core.py:162] warmup model) took **34.11 seconds**", "warmup model) took 34.11 seconds"),
+        ("INFO 06-19 23:05:35 [runner.py:9] finished in **17 secs**, took **0.48 GiB**", "finished in 17 secs, took 0.48 GiB"),
+        ("    return forward_call(*args, **kwargs)", "    return forward_call(*args, **kwargs)"),
+        ("    size = 2**30 + 4**15", "    size = 2**30 + 4**15"),
+        ("f(**first, **second)", "f(**first, **second)"),
+    ],
+)
+def test_what_a_quotation_made_bold_is_read_plain(raw: str, body: str) -> None:
+    assert parse(raw, 1).body == body
