@@ -187,8 +187,14 @@ def _ends_service(event: Event) -> bool:
 
 
 def _outlived(view: View, event: Event) -> bool:
-    """Whether a server goes on after a suspicious line like this one: it was ready, or it served when the kernel printed the line."""
-    return view.attempt.ready is not None or (kernel.is_kernel(event) and _serving(view))
+    """Whether a server goes on after a suspicious line like this one.
+
+    One that was ready does where its front end prints an exception, and one that serves where the kernel speaks of other programs.
+    """
+    if kernel.is_kernel(event):
+        return _serving(view)
+    front_end = event.process is None or event.process.name.startswith("APIServer")
+    return view.attempt.ready is not None and front_end
 
 
 def _undated(events: list[Event], view: View, causes: Mapping[str, Cause]) -> Verdict | None:

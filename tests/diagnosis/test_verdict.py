@@ -92,6 +92,16 @@ def test_a_refusal_alone_is_no_failure(lines: list[str]) -> None:
     assert outcome(*lines, *raised("SomethingNewError: that nobody has seen"))[::2] == (State.FAILED, None)
 
 
+def test_an_engines_own_exception_after_which_nothing_comes_is_the_end_though_the_server_was_ready() -> None:
+    error = raised("SomethingNewError: that nobody has seen")
+    engine = [f"(EngineCore_DP0 pid=2) ERROR 05-01 10:06:00 [core.py:710] {line}" for line in error]
+    front_end = [f"(APIServer pid=1) ERROR 05-01 10:06:00 [serving_chat.py:200] {line}" for line in error]
+    goes_on = STATISTICS.format(second=9, running=3, waiting=0, usage="12.5")
+    assert outcome(*served(), *engine) == (State.FAILED, "serving", None)
+    assert outcome(*served(), *front_end)[0] is State.HEALTHY
+    assert outcome(*served(), *engine, goes_on)[0] is State.HEALTHY
+
+
 def test_what_the_kernel_does_to_another_program_is_no_end_of_an_engine_that_serves() -> None:
     killed = "[ 2667.034397] Out of memory: Killed process 2210 (chrome) total-vm:4547884kB, anon-rss:794796kB, file-rss:314768kB"
     assert outcome(STATISTICS.format(second=1, running=3, waiting=0, usage="12.5"), killed) == (State.HEALTHY, "serving", "healthy")
