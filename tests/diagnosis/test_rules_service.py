@@ -52,6 +52,15 @@ def test_a_queue_that_stays_is_told_and_makes_health_less_than_certain(rows: lis
     assert (f"{rows[-1][1]} requests wait while {rows[-1][0]} run" in report.root.explanation.en) is (sure == "likely")
 
 
+@pytest.mark.parametrize("engine", ["vllm", "sglang"])
+def test_a_dump_of_metrics_alone_makes_a_server_likely_to_be_well(engine: str) -> None:
+    names = {"vllm": ("num_requests_running", "num_requests_waiting"), "sglang": ("num_running_reqs", "num_queue_reqs")}[engine]
+    scrape = "".join(f'# TYPE {engine}:{name} gauge\n{engine}:{name}{{model_name="m"}} 0.0\n' for name in names)
+    report = said(scrape)
+    assert (report.engine.name, report.outcome.cause, report.outcome.confidence.value) == (engine, "healthy", "likely")
+    assert said(START + scrape).outcome.confidence.value == "certain"
+
+
 PREEMPTED = (
     "WARNING 10-28 11:16:41 scheduler.py:1483] Sequence group chat-7e63 is preempted by PreemptionMode.{mode} mode because there is not "
     "enough KV cache space. This can affect the end-to-end performance. total_num_cumulative_preemption=1\n"

@@ -35,7 +35,7 @@ RULES: tuple[Rule, ...] = (
     service.capped_by_max_num_seqs,
     service.preemption_storm,
     network.proxy,
-    service.queue_unexplained,
+    service.health_uncertain,
 )
 
 

@@ -87,11 +87,12 @@ def preemption_storm(view: View, verdict: Verdict) -> Verdict | None:
     return _degraded(view, verdict, "kv_cache.preemption", ("scheduler.waiting", "scheduler.running", "kv_cache.usage"))
 
 
-def queue_unexplained(view: View, verdict: Verdict) -> Verdict | None:
-    """A queue that stays while nothing says why: it may be the load. The server counts as healthy, but that is not certain."""
-    if verdict.state is not State.HEALTHY or verdict.stage != "serving" or not standing_queue(view):
+def health_uncertain(view: View, verdict: Verdict) -> Verdict | None:
+    """A queue that stays while nothing says why may be the load; a dump of /metrics alone shows a front end that answers."""
+    if verdict.state is not State.HEALTHY or verdict.stage != "serving":
         return None
-    return replace(verdict, confidence=Confidence.LIKELY)
+    scraped = bool(view.attempt.patterns) and all(".metrics." in name for name in view.attempt.patterns)
+    return replace(verdict, confidence=Confidence.LIKELY) if scraped or standing_queue(view) else None
 
 
 def standing_queue(view: View) -> dict[str, str]:
