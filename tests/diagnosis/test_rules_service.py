@@ -81,7 +81,7 @@ def test_a_preemption_is_advised_on_by_its_mode_and_by_what_ran(mode: str, runni
     assert root is not None
     assert root.cause == STORM
     assert [change.to for fix in root.fixes for change in fix.changes if isinstance(change, FlagChange)] == caps
-    assert ("--swap-space" in " ".join(item.advice for item in root.not_this)) is (mode == "RECOMPUTE")
+    assert ("--swap-space" in " ".join(item.advice.en for item in root.not_this)) is (mode == "RECOMPUTE")
     assert ("host memory" in root.explanation.en) is (mode == "SWAP")
 
 
