@@ -310,6 +310,8 @@ def _open_words(view: View, line: Mapping[str, str] | None, known: words.Known, 
     if said is not None:
         return said
     if failed:
+        if any(traceback.ends for traceback in view.attempt.unfinished.values()):
+            return words.UNKNOWN_CUT
         started = view.command is not None and not (view.attempt.stages or view.attempt.processes)  # the command and how it ended
         headless = view.engine is not None and not view.attempt.markers and view.attempt.ready is None and not started
         return words.UNKNOWN_HEADLESS if headless else words.UNKNOWN_FAILED

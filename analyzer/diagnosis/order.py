@@ -8,11 +8,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
 
 from analyzer.engines.moment import between, engine_time
-from analyzer.facts.attempt import STAGE_ORDER, Attempt
+from analyzer.facts.attempt import STAGE_ORDER, Attempt, Traceback, process_key
 from analyzer.facts.observation import Event, Place
 from analyzer.model import STAGES
 from analyzer.model.units import MIB, to_bytes
@@ -53,14 +53,33 @@ def stage_of(event: Event) -> str | None:
     """The stage in which the event's error belongs: its pattern's, else its deepest frame's, else how far the run had come."""
     if event.pattern.stage is not None:
         return event.pattern.stage
-    stages = [frame.stage for frame, _ in _frames(event) if frame.stage not in (None, TEARDOWN)]
+    stages = _stages(_frames(event))
     if event.serving and (stages or event.stage != "shutdown"):
         return "serving"
     if not stages:
         return None if event.stage in BEFORE_THE_MODEL and past_device_init(event) else event.stage
+    return _deepest(stages, event.own_stage)
+
+
+def stage_of_unfinished(traceback: Traceback, attempt: Attempt) -> str | None:
+    """The stage in which a traceback belongs whose exception is not in the text."""
+    stages = _stages(reversed(attempt.frames.get(process_key(traceback.process) or "", ())))
+    if not stages:
+        return attempt.stage
+    if attempt.stage in ("serving", "shutdown") or "serving" in stages:
+        return "serving"
+    return _deepest(stages, attempt.stage_of(traceback.process))
+
+
+def _stages(frames: Iterable[tuple[Frame, Place]]) -> list[str]:
+    return [frame.stage for frame, _ in frames if frame.stage not in (None, TEARDOWN)]
+
+
+def _deepest(stages: Sequence[str], own: str | None) -> str | None:
+    """The first of ``stages`` (innermost first) that the very process, which had come to ``own``, could be in."""
     # A dry run that graph capture or warm-up makes looks like profiling: no frame dates an error before the process's own progress.
-    reached = STAGE_ORDER[event.own_stage] if event.own_stage is not None else 0
-    return next((stage for stage in stages if stage is not None and STAGE_ORDER[stage] >= reached), event.own_stage)
+    reached = STAGE_ORDER[own] if own is not None else 0
+    return next((stage for stage in stages if STAGE_ORDER[stage] >= reached), own)
 
 
 def tears_down(event: Event) -> bool:
@@ -69,8 +88,13 @@ def tears_down(event: Event) -> bool:
 
 
 def deciding_frames(event: Event) -> list[Place]:
-    """The lines of the traceback that decided stage and finer cause, innermost first, for the evidence."""
-    return [place for frame, place in _frames(event) if frame.stage is not None or frame.refines or frame.serving][:FRAMES_SHOWN]
+    """The lines of the event's traceback that decided stage and finer cause, innermost first, for the evidence."""
+    return deciding(_frames(event))
+
+
+def deciding(frames: Iterable[tuple[Frame, Place]]) -> list[Place]:
+    """The same of ``frames``, innermost first."""
+    return [place for frame, place in frames if frame.stage is not None or frame.refines or frame.serving][:FRAMES_SHOWN]
 
 
 def refined(event: Event, causes: Mapping[str, Cause]) -> str | None:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from analyzer.diagnosis import kernel, order
-from analyzer.facts.attempt import Attempt
+from analyzer.facts.attempt import Attempt, Traceback, process_key
 from analyzer.facts.observation import Event, Place
 from analyzer.facts.view import View
 from analyzer.model import Confidence, Severity, Source, State
@@ -79,7 +79,7 @@ def verdict(view: View, causes: Mapping[str, Cause]) -> Verdict:
     if fatal:
         return _messengers(view, fatal, _undated(events, view, causes))
     # An exception before it was not the end, one after it follows.
-    return _undated(events, view, causes) or _suspects(view, events) or _running(view, events, causes)
+    return _undated(events, view, causes) or _suspects(view, events) or _cut_short(view) or _running(view, events, causes)
 
 
 def _with_kernel(
@@ -127,8 +127,42 @@ def _messengers(view: View, fatal: list[tuple[Event, str]], undated: Verdict | N
         return Verdict(State.FAILED, order.stage_of(event), cause, confidence, event, follows=messenger if cause else None)
     messenger_event = fatal[0][0]
     event = undated.event if undated is not None and undated.event is not None else _first_error(view, fatal) or messenger_event
-    places = [] if event is messenger_event else [messenger_event.places[0]]
-    return Verdict(State.FAILED, order.stage_of(event) or order.stage_of(messenger_event), None, event=event, places=places)
+    found = _open(view, event)
+    if event is not messenger_event:
+        found.places.insert(0, messenger_event.places[0])
+        found.stage = found.stage or order.stage_of(messenger_event)
+    return found
+
+
+def _open(view: View, event: Event) -> Verdict:
+    """It failed with ``event``, of what is open; where that announces a traceback and the text ends within it, its frames date it."""
+    cut = _unfinished(view)
+    if cut is None or event.frames or cut.process != event.process or cut.place.line <= event.places[0].line:
+        return Verdict(State.FAILED, order.stage_of(event), None, event=event)
+    return replace(_dated_by(view, cut), event=event)
+
+
+def _unfinished(view: View) -> Traceback | None:
+    """The first traceback whose last line is not in the text, and after which nothing went on."""
+    attempt = view.attempt
+    progress = max([attempt.ready_order or 0, *(seen for _, seen in attempt.progress.values())])
+    cut = (traceback for traceback in attempt.unfinished.values() if traceback.order > progress)
+    return min(cut, key=lambda traceback: traceback.order, default=None)
+
+
+def _dated_by(view: View, cut: Traceback) -> Verdict:
+    """It failed where the frames of ``cut`` say; of what is open, as the exception is not there."""
+    frames = view.attempt.frames.get(process_key(cut.process) or "", ())
+    places = [cut.place, *order.deciding(reversed(frames))]
+    return Verdict(State.FAILED, order.stage_of_unfinished(cut, view.attempt), None, places=places)
+
+
+def _cut_short(view: View) -> Verdict | None:
+    """The text ends within a traceback of what ends its process: an exception that nobody caught, or one of a worker while it starts."""
+    cut = _unfinished(view)
+    if cut is None or not cut.ends or view.attempt.shutdown is not None or _serving(view):
+        return None
+    return _dated_by(view, cut)
 
 
 def _first_error(view: View, messengers: list[tuple[Event, str]]) -> Event | None:
@@ -170,8 +204,7 @@ def _suspects(view: View, events: list[Event]) -> Verdict | None:
     after = [event for event in open_ones if event.order > latest_progress or _ends_service(event)]
     if not after:
         return None
-    chosen = _telling(after)
-    return Verdict(State.FAILED, order.stage_of(chosen), None, event=chosen)
+    return _open(view, _telling(after))
 
 
 def _telling(events: list[Event]) -> Event:
@@ -232,7 +265,8 @@ def _running(view: View, events: list[Event], causes: Mapping[str, Cause]) -> Ve
                 confidence = Confidence(event.pattern.confidence) if event.pattern.confidence else Confidence.CERTAIN
                 return Verdict(State.DEGRADED, order.stage_of(event) or "serving", cause, confidence, event)
         return Verdict(State.HEALTHY, stage, "healthy")
-    return Verdict(State.UNKNOWN, attempt.stage, None)
+    cut = _unfinished(view)
+    return Verdict(State.UNKNOWN, attempt.stage if cut is None else order.stage_of_unfinished(cut, attempt), None)
 
 
 def _share(attempt: Attempt, event: Event) -> float:

@@ -19,6 +19,10 @@ UNKNOWN_HEADLESS = Text(
     "the first error. The evidence is the first error of the first process that failed, as far as the text reaches back.",
     "它失败了，但文本是从中间开始的：缺少服务启动部分（版本、启动参数），最早的错误可能也在其中。下面列出的是现有文本中最先失败的进程的第一个错误。",
 )
+UNKNOWN_CUT = Text(
+    "It failed: the text holds a traceback, but not its last line, which names the exception. That line would settle it.",
+    "它失败了：文本里有 traceback，却没有最后写明异常的那一行。有了那一行就能判断。",
+)
 UNKNOWN_NOTHING = Text(
     "Nothing in it was recognised as the output of an LLM server, a GPU tool or the kernel.",
     "其中没有识别出任何大模型服务、GPU 工具或内核的输出。",

@@ -61,6 +61,16 @@ class Sign:
 
 
 @dataclass(slots=True)
+class Traceback:
+    """One whose last line, which names the exception, has not come. ``ends``: whether an exception that is shown so ends its process."""
+
+    process: Process | None
+    place: Place
+    order: int
+    ends: bool = False
+
+
+@dataclass(slots=True)
 class Attempt:
     """Facts, events and progress between one start marker and the next."""
 
@@ -96,6 +106,7 @@ class Attempt:
     version_conflict: bool = False
     generations: dict[str, int] = field(default_factory=dict)
     frames: dict[str, list[tuple[Frame, Place]]] = field(default_factory=dict)
+    unfinished: dict[str, Traceback] = field(default_factory=dict)  # process -> its traceback that has not ended
     last_statistics: Place | None = None
     signs: dict[str, Sign] = field(default_factory=dict)  # pattern id -> its lines
     patterns: set[str] = field(default_factory=set)  # ids of the patterns that were seen
@@ -182,9 +193,12 @@ class Attempt:
         else:
             self.version_conflict = True
 
-    def add_frame(self, process: Process | None, frame: Frame, place: Place) -> None:
-        """A traceback's frame, innermost last."""
-        frames = self.frames.setdefault(process_key(process) or "", [])
+    def add_frame(self, frame: Frame, within: Traceback) -> None:
+        """A frame of ``within``, innermost last; it stands for a traceback whose first line is not there."""
+        key, place = process_key(within.process) or "", within.place
+        known = self.unfinished.setdefault(key, within)
+        known.order, known.ends = within.order, known.ends or within.ends
+        frames = self.frames.setdefault(key, [])
         if len(frames) >= FRAMES:
             del frames[0]
         frames.append((frame, place))
@@ -207,11 +221,19 @@ class Attempt:
                 self.markers |= {(known, name) for known, name in former.markers if known == level}
                 self.marker_places[level] = place
 
-    def begin_traceback(self, process: Process | None) -> None:
-        """A new traceback begins in ``process``."""
-        self.frames.pop(process_key(process) or "", None)
+    def begin_traceback(self, begun: Traceback) -> None:
+        """A new traceback begins in a process."""
+        process, key = begun.process, process_key(begun.process) or ""
+        self.frames.pop(key, None)
         if process is not None and process.pid is None:
             self.frames.pop("", None)  # SGLang tags the first line of a traceback only
+        self.unfinished[key] = begun
+
+    def end_traceback(self, process: Process | None, line: int) -> None:
+        """What is said of the exception in ``line``: the last one of the traceback above it."""
+        for key in {process_key(process) or "", ""}:
+            if key in self.unfinished and self.unfinished[key].place.line < line:
+                del self.unfinished[key]
 
     def observations(self) -> Iterator[Observation]:
         """Every kept observation."""

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from analyzer.facts.attempt import Attempt, SettingSeen, process_key
+from analyzer.facts.attempt import Attempt, SettingSeen, Traceback, process_key
 from analyzer.facts.engine import MANY_LOADS, foreign, of_process
 from analyzer.facts.observation import Event, Observation, Place, excerpt
 from analyzer.facts.oom import own_process
@@ -29,6 +30,10 @@ _STRENGTH = {"engine_config": BANNER}
 #: A line of arguments is the source of each of them, and may hold a hundred: of one longer than WHOLE so many characters are shown.
 WHOLE, ARGUMENT_EXCERPT = 1024, 320
 _CONTEXT = 32
+#: How torch.distributed's hook for uncaught exceptions begins (distributed_c10d.py, _distributed_excepthook).
+UNCAUGHT = re.compile(r"\[rank\d+\]:\s*Traceback \(most recent call last\)")
+#: Files of vLLM that log, while it starts, what ends engine or worker ("EngineCore failed to start.", "WorkerProc hit an exception.").
+LAST_WORDS = ("core.py", "multiproc_executor.py")
 
 
 def _offset(line: str, matched: str) -> int:
@@ -149,12 +154,12 @@ class Record:
         if line.process is not None:
             attempt.processes.setdefault(process_key(line.process) or "", line.process)
         if pattern.frame is not None:
-            attempt.add_frame(line.process, pattern.frame, place)
+            attempt.add_frame(pattern.frame, self._traceback(line, place))
             return
         figures = self._figures(hit, attempt, place, offset)
         self._settings(hit, attempt, place, offset)
         if pattern.marks == "traceback":
-            attempt.begin_traceback(line.process)
+            attempt.begin_traceback(self._traceback(line, place))
         elif pattern.marks == "ready":
             attempt.ready, attempt.ready_order = place, self.order
         elif pattern.marks == "shutdown" and attempt.shutdown is None:
@@ -167,6 +172,11 @@ class Record:
             self._event(hit, attempt, place, figures)
         elif pattern.stage is not None:
             attempt.reach(pattern.stage, place, self.order, line.time, line.process)
+
+    def _traceback(self, line: Line, place: Place) -> Traceback:
+        """A traceback of which ``line`` is a part."""
+        ends = UNCAUGHT.search(line.text) is not None or (line.level == "ERROR" and (line.file or "").startswith(LAST_WORDS))
+        return Traceback(line.process, place, self.order, ends)
 
     def _figures(self, hit: Hit, attempt: Attempt, place: Place, offset: int) -> list[Observation]:
         line, pattern = hit.line, hit.pattern
@@ -246,6 +256,7 @@ class Record:
         following = hit.text.split("\n")
         places += [Place(place.input, line.number + step, self.excerpt(following[step], 0, 0)) for step in range(1, covered + 1)]
         frames = tuple(attempt.frames.get(process_key(line.process) or "", ()))
+        attempt.end_traceback(line.process, line.number)
         attempt.add_event(
             Event(
                 hit.pattern,

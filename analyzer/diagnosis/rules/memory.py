@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
+from math import copysign
 
 from analyzer.diagnosis.verdict import Verdict, renamed
 from analyzer.engines import device
 from analyzer.engines.case import Case
+from analyzer.facts.attempt import STAGE_ORDER
 from analyzer.facts.view import View
 from analyzer.model import Confidence, Fact, Source, State
 from analyzer.model.units import GIB
@@ -80,6 +83,29 @@ def neighbour_while_serving(view: View, verdict: Verdict) -> Verdict | None:
         changed.evidence += _lines_naming(view, [fact.pid for fact in others if fact.pid is not None])
         return changed
     return None
+
+
+def empty_pool(view: View, verdict: Verdict) -> Verdict | None:
+    """The figures show a pool without a block, the last thing that this start did; the error that vLLM then raises is not in the text.
+
+    A model without attention has a pool of nothing and starts, and so does one whose number of blocks is set by hand.
+    """
+    undecided = verdict.state is State.UNKNOWN or (verdict.state is State.FAILED and verdict.cause is None)
+    told = verdict.event is not None and verdict.event.pattern.marks == "suspect"
+    reached = view.attempt.stage
+    if not undecided or told or view.engine != "vllm" or reached is None or STAGE_ORDER[reached] > STAGE_ORDER["kv_init"]:
+        return None
+    if view.fact("kv_cache.gpu_blocks_override") is not None or view.setting("--num-gpu-blocks-override") is not None:
+        return None
+    left = {(fact.process, fact.rank): fact for fact in view.all("kv_cache.available")}  # the last one of each
+    proof = [fact for fact in left.values() if isinstance(fact.value, (int, float)) and copysign(1, fact.value) < 0]
+    if not left and view.number("kv_cache.gpu_blocks") == 0 and view.number("kv_cache.cpu_blocks"):
+        proof = view.all("kv_cache.gpu_blocks")
+    if not proof:
+        return None
+    changed = replace(verdict, state=State.FAILED, stage="kv_init", cause="kv_cache.no_memory_left", confidence=Confidence.CERTAIN)
+    changed.evidence = [*verdict.evidence, *(fact.source for fact in proof)]
+    return holder_named(view, changed) or changed
 
 
 def holder_named(view: View, verdict: Verdict) -> Verdict | None:

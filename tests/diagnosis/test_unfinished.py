@@ -1,0 +1,85 @@
+"""A text that ends within a traceback, or before the error that the figures above it must lead to."""
+
+from __future__ import annotations
+
+import pytest
+
+from analyzer.model import Confidence, Outcome, State
+from tests.logs import told
+
+WORKER = "(VllmWorker rank=1 pid=106) ERROR 04-29 01:10:12 [multiproc_executor.py:470] "
+SIZED = "(VllmWorker rank=1 pid=106) INFO 04-29 01:09:49 [kv_cache_utils.py:634] GPU KV cache size: 198,784 tokens"
+CAPTURE = [
+    "Traceback (most recent call last):",
+    '  File "/opt/vllm/v1/worker/gpu_worker.py", line 242, in compile_or_warm_up_model',
+    "    self.model_runner.capture_model()",
+]
+WEIGHTS = "INFO 11-22 07:19:26 model_runner.py:1067] Loading model weights took 19.9073 GB"
+UNCAUGHT = [
+    "[rank0]: Traceback (most recent call last):",
+    '[rank0]:   File "/opt/vllm/engine/llm_engine.py", line 573, in from_engine_args',
+]
+PROFILED = "INFO 02-26 09:54:05 worker.py:267] model weights take 5.20GiB; non_torch_memory takes 0.03GiB; PyTorch activation peak memory takes 1.42GiB; the rest of the memory reserved for KV Cache is {left}GiB."  # fmt: skip
+NEGATIVE = "(EngineCore_DP0 pid=412) INFO 01-15 10:22:31 [gpu_worker.py:298] Available KV cache memory: -1.05 GiB"
+
+
+def ended(*lines: str) -> Outcome:
+    """What is told of one text."""
+    return told(list(lines)).outcome
+
+
+def test_the_frames_of_a_traceback_without_an_end_date_the_failure() -> None:
+    outcome = ended(SIZED, WORKER + "WorkerProc hit an exception.", *(WORKER + line for line in CAPTURE))
+    assert (outcome.state, outcome.stage, outcome.cause) == (State.FAILED, "graph_capture", None)
+
+
+def test_a_worker_that_logs_a_traceback_while_it_starts_has_failed() -> None:
+    """Even where the lines that announce it are not there."""
+    outcome = ended(SIZED, *(WORKER + line for line in CAPTURE[1:]))
+    assert (outcome.state, outcome.stage) == (State.FAILED, "graph_capture")
+
+
+def test_an_exception_that_nobody_caught_has_ended_its_process() -> None:
+    outcome = ended(WEIGHTS, *UNCAUGHT)
+    assert (outcome.state, outcome.stage, outcome.cause) == (State.FAILED, "profiling", None)
+
+
+def test_a_plain_traceback_without_an_end_may_have_been_caught() -> None:
+    outcome = ended(WEIGHTS, *(line.removeprefix("[rank0]: ") for line in UNCAUGHT))
+    assert outcome.state is State.UNKNOWN
+
+
+def test_what_went_on_after_the_traceback_did_not_fail_by_it() -> None:
+    assert ended(SIZED, *(WORKER + line for line in CAPTURE[1:]), SIZED).state is State.UNKNOWN
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        [NEGATIVE],
+        [NEGATIVE, "(APIServer pid=1) RuntimeError: Engine core initialization failed. See root cause above. Failed core proc(s): {}"],
+        [WEIGHTS, PROFILED.format(left="-1.05"), *UNCAUGHT],
+        [WEIGHTS, PROFILED.format(left="-0.00"), "INFO 02-26 09:54:05 executor_base.py:111] # cuda blocks: 0, # CPU blocks: 4681"],
+        [WEIGHTS, "INFO 12-23 01:51:40 gpu_executor.py:122] # GPU blocks: 0, # CPU blocks: 512"],
+    ],
+)
+def test_a_pool_without_a_block_ends_the_start(lines: list[str]) -> None:
+    outcome = ended(*lines)
+    assert (outcome.state, outcome.stage) == (State.FAILED, "kv_init")
+    assert (outcome.cause, outcome.confidence) == ("kv_cache.no_memory_left", Confidence.CERTAIN)
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        [PROFILED.format(left="7.05"), "INFO 02-26 09:54:05 executor_base.py:111] # cuda blocks: 0, # CPU blocks: 0"],  # no attention
+        [NEGATIVE, "INFO 09-12 11:13:33 llm_engine.py:370] Overriding num_gpu_blocks=0 with num_gpu_blocks_override=512"],
+        [NEGATIVE, NEGATIVE.replace("-1.05", "1.05")],  # sized anew
+        [
+            NEGATIVE,
+            "(EngineCore_DP0 pid=412) INFO 01-15 10:22:40 [gpu_model_runner.py:3000] Graph capturing finished in 20 secs, took 0.5 GiB",
+        ],
+    ],
+)
+def test_one_that_goes_on_does_not(lines: list[str]) -> None:
+    assert ended(*lines).cause != "kv_cache.no_memory_left"
