@@ -10,7 +10,7 @@ from analyzer.diagnosis.have import have
 from analyzer.diagnosis.notes import notes, too_strict
 from analyzer.diagnosis.rules.service import standing_queue
 from analyzer.diagnosis.verdict import Verdict, severity
-from analyzer.engines import engine
+from analyzer.engines import device, engine
 from analyzer.model import (
     Action,
     Change,
@@ -26,6 +26,7 @@ from analyzer.model import (
     State,
     Text,
 )
+from analyzer.model.units import human
 from analyzer.model.versions import Range
 
 if TYPE_CHECKING:
@@ -164,6 +165,8 @@ def figures(case: Case) -> dict[str, str | Text]:
         facts = [fact for fact in [*view.documents, *view.facts] if fact.name == name and fact.bytes is not None]
         if facts:
             known |= words.figures([min(facts, key=lambda fact: fact.bytes or 0)])
+    if (room := device.room(case.figures)) is not None:
+        known["oom_room"] = human(room)
     known |= proof.named(view) | standing_queue(view)
     if case.event is not None:
         known |= {f"group_{name}": value for name, value in view.groups(case.event).items()}

@@ -21,6 +21,8 @@ from analyzer.model.units import MIB
 
 #: Less than this is rounding of printed figures (two decimals of GiB), not memory that nobody names.
 ROUNDING_BYTES = 6 * MIB
+#: Free memory beyond a refused request that says that the card was not full: more than one block of the driver or of the allocator.
+ROOM_BYTES = 256 * MIB
 #: A dump this near to a failure may stand for it.
 NEAR = timedelta(minutes=10)
 
@@ -54,6 +56,18 @@ def out_of_memory(lines: Lines, facts: Sequence[Fact], names: Mapping[int, str] 
             process - allocated - kept,
             spell("process − torch_allocated − reserved_unallocated = {p} − {a} − {r}", p=process, a=allocated, r=kept),
         )
+
+
+def room(facts: Sequence[Fact]) -> int | None:
+    """Bytes that were free beyond what was refused, where that is more than rounding and no limit of the process explains it.
+
+    FREE is read after the allocator gave back its caches (gpu-errors.md, section 1.2): of a full card it is below the request.
+    """
+    named = {fact.name: fact.bytes for fact in facts}
+    tried, free = named.get("oom.tried"), named.get("oom.free")
+    if tried is None or free is None or named.get("oom.limit") is not None or free - tried < ROOM_BYTES:
+        return None
+    return free - tried
 
 
 def _called(pid: int | None, names: Mapping[int, str]) -> str:

@@ -143,6 +143,8 @@ FACT_PLACEHOLDERS = frozenset(fact["name"].replace(".", "_") for fact in FACTS) 
         # analyzer/diagnosis/rules/service.py
         "queue_running",
         "queue_waiting",
+        # analyzer/engines/device.py
+        "oom_room",
     ]
 )
 

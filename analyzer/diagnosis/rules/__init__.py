@@ -16,6 +16,7 @@ RULES: tuple[Rule, ...] = (
     memory.fragmentation,
     memory.sleep_mode,
     memory.neighbour_while_serving,
+    memory.refused_with_room,
     memory.empty_pool,
     memory.holder_named,
     memory.unified_memory,

@@ -50,6 +50,15 @@ def process_limit(view: View, verdict: Verdict) -> Verdict | None:
     return None
 
 
+def refused_with_room(view: View, verdict: Verdict) -> Verdict | None:
+    """The stage is sure; that the card was full is not, where the sentence says that more was free than it refused."""
+    if verdict.event is None or verdict.cause is None or not verdict.cause.startswith("cuda_oom."):
+        return None
+    if device.room(view.event_facts(verdict.event)) is None or verdict.confidence is not Confidence.CERTAIN:
+        return None
+    return replace(verdict, confidence=Confidence.LIKELY)
+
+
 def sleep_mode(view: View, verdict: Verdict) -> Verdict | None:
     """The sleep-mode allocator refused: from 0.27.0 on the profile sees what it holds, and the cause is the stage's own."""
     if verdict.cause != "engine.version_bug.sleep_mode_kv_overestimate" or verdict.stage is None:
