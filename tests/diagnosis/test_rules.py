@@ -145,6 +145,20 @@ def test_a_kill_on_a_device_whose_memory_is_the_hosts(device: str, unified: bool
         assert report.outcome.confidence is Confidence.LIKELY
 
 
+@pytest.mark.parametrize(
+    ("said", "unified"),
+    [
+        ("Jetson Orin NX 16G", True),
+        ("docker: dustynv/vllm:0.6.3-r36.4.0", True),
+        ("H100, 80 GB", False),
+        ('INFO 07-01 09:00:00 logger.py:39] Received request cmpl-1: prompt: "Which Jetson Orin has 16 GB?"', False),
+    ],
+)
+def test_the_text_itself_may_name_such_a_device(said: str, unified: bool) -> None:
+    outcome = told([said, *start("0.8.5", tp=2), KILLED]).outcome
+    assert outcome.cause == ("unified_memory.exhausted" if unified else "engine.process_killed")
+
+
 def test_no_rule_speaks_of_a_healthy_start() -> None:
     report = told(served(), smi((4711, "python train.py", 60000)))
     assert report.outcome.cause == "healthy"

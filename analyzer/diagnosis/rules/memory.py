@@ -142,8 +142,12 @@ def holder_named(view: View, verdict: Verdict) -> Verdict | None:
     return None
 
 
-#: Devices whose CPU and GPU share one pool of memory, as nvidia-smi and their users name them.
+#: Devices whose CPU and GPU share one pool of memory, as nvidia-smi and notes beside a command name them.
 UNIFIED = re.compile(r"\b(?:GB10|DGX Spark|Jetson|Orin|Thor|Tegra|GH200 unified)\b")
+
+
+#: The pattern that finds them named anywhere else in a text; the cause lists it among its signs, so its lines are shown.
+UNIFIED_SIGN = "nvidia.sign.unified_memory"
 
 
 def unified_memory(view: View, verdict: Verdict) -> Verdict | None:
@@ -153,6 +157,8 @@ def unified_memory(view: View, verdict: Verdict) -> Verdict | None:
     )
     if verdict.state is not State.FAILED or not killed:
         return None
+    if UNIFIED_SIGN in view.attempt.signs:
+        return renamed(verdict, "unified_memory.exhausted", Confidence.LIKELY)
     for reading in view.readings:
         for note in reading.notes:
             if UNIFIED.search(note.text):
