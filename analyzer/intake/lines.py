@@ -30,7 +30,7 @@ _WRAPPERS = (
     re.compile(
         r"(?P<time>[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d) (?P<host>\S+) (?P<unit>[^\s:\[]+)(?:\[(?P<unit_pid>\d+)\])?: "
     ),  # journald, syslog
-    re.compile(r"(?:[>▎]\s?)+"),  # mail and chat quoting
+    re.compile(r"(?:[>▌▍▎▏]\s?)+"),  # mail and chat quoting
     re.compile(r"\d{1,7}(?:\t|:(?!\d\d?\b))(?=.{4})"),  # cat -n, grep -n
 )
 _RAY = re.compile(

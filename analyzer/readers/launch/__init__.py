@@ -73,8 +73,8 @@ def read(page: Page) -> list[Reading]:
         found.append(reading)
         previous = last
     _settle(group, lines)
-    if not found and page.whole and not lines.log:
-        found = _note(lines)
+    if not found and page.whole:
+        found = _remark(lines) if lines.log else _note(lines)
     if found:
         found[-1].notes = _remarks(lines)
     return found
@@ -169,12 +169,23 @@ def _note(lines: _Lines) -> list[Reading]:
     return [reading] if reading.environment or reading.engine_version else []
 
 
+def _remark(lines: _Lines) -> list[Reading]:
+    """The line above a log in which somebody names the engine's version."""
+    version = stated_version("vllm", "\n".join(lines.head))
+    if version is None:
+        return []
+    index = next(index for index, line in enumerate(lines.head) if version in line)
+    return [Reading(KIND, index, index, engine="vllm", engine_version=version)]
+
+
 class _Lines:
     """Places in the page's text as lines."""
 
     def __init__(self, page: Page, text: str, starts: list[int]) -> None:
         self.page, self.text, self._starts = page, text, starts
-        self.log = any(LOG_LINE.match(line) for line in page.lines)
+        log = next((index for index, line in enumerate(page.lines) if LOG_LINE.match(line)), None)
+        self.log = log is not None
+        self.head = page.lines[:log]  # what stands above the first line of a log
 
     def index(self, place: int) -> int:
         """The line that ``place`` lies in."""
@@ -196,10 +207,11 @@ class _Lines:
         return index
 
     def notes(self, reading: Reading) -> str:
-        """The text that may name the engine's version: the command's own lines and, where no log stands in the page, all of it."""
+        """The text that may name the engine's version: what stands above a log, and the command's own lines."""
         if not self.log:
             return self.text
-        return "\n".join(line for line in self.page.lines[reading.first : reading.last + 1] if "#" in line)
+        head = self.head if self.page.whole else []
+        return "\n".join([*head, *(line for line in self.page.lines[reading.first : reading.last + 1] if "#" in line)])
 
 
 _PACKAGE_ROW = re.compile(r"^[ \t]*[\w-]+[ \t]+\d[\w.+]*[ \t]*$", re.MULTILINE)  # of a package list, which has a reader of its own

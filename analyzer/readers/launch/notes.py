@@ -19,7 +19,9 @@ MAX_BEFORE = 20_000
 _USED = re.compile(r"\$(?:\{(?P<braced>[A-Za-z_]\w*)(?::?-(?P<default>[^}]*))?\}|(?P<plain>[A-Za-z_]\w*))")
 _VERSION = r"(?P<version>\d+\.\d+(?:\.\d+)*(?:\.?(?:post|rc|dev|a|b)\d+)*(?:\+[\w.]+)?)"
 _NAMED = {
-    "vllm": re.compile(rf"\bvllm(?:[ \t]+version)?[ \t]*(?:==|=|:[ \t]|[ \t(])[ \t]*v?{_VERSION}(?![\w.]*/)", re.IGNORECASE),
+    "vllm": re.compile(
+        rf"\bvllm(?:[ \t]+version)?[ \t]*(?:==|=|:[ \t]|[ \t(]|-(?=[\w.+]+-(?:cp|py)\d))[ \t]*v?{_VERSION}(?![\w.]*/)", re.IGNORECASE
+    ),
     "sglang": re.compile(rf"\bsglang(?:[ \t]+version)?(?:==|[:=]|[ \t(-]|)[ \t]*v?{_VERSION}", re.IGNORECASE),
     "lmdeploy": re.compile(rf"\blmdeploy(?:[ \t]+version)?[ \t]*(?:==|[:=]|[ \t])[ \t]*v?{_VERSION}", re.IGNORECASE),
     "llama.cpp": re.compile(r"\bllama\.cpp[ \t]+(?:build[ \t]+)?(?P<version>b\d{3,6})\b", re.IGNORECASE),
@@ -77,7 +79,10 @@ def expand(value: str, known: Mapping[str, Assigned]) -> tuple[str, Assigned | N
 
 
 def stated_version(engine: str | None, text: str) -> str | None:
-    """The version of ``engine`` that a remark in ``text`` names ("vllm 0.15.2rc1", "vllm==0.8.5"), or None."""
+    """The version of ``engine`` that a remark in ``text`` names ("vllm 0.15.2rc1", "vllm==0.8.5", a wheel's file name), or None.
+
+    Of several that it names none is taken: one of them may be the release that works.
+    """
     pattern = _NAMED.get(engine or "")
-    matched = pattern.search(text) if pattern else None
-    return matched["version"] if matched else None
+    found = {matched["version"] for matched in pattern.finditer(text)} if pattern else set()
+    return found.pop() if len(found) == 1 else None
