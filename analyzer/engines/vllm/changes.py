@@ -40,28 +40,35 @@ def _float16_is_refused(changes: tuple[Change, ...], view: View) -> bool:
 
 
 def valid(changes: tuple[Change, ...], view: View) -> bool:
-    """Whether every flag that is set exists in the version, or in the newest of those that are possible (one that is removed need not)."""
+    """Whether every flag that is set exists in the version, or in the newest of those that are possible, and takes the value there.
+
+    One that is removed need not exist.
+    """
     if _float16_is_refused(changes, view):
         return False
     span = where(view)
     newest = span if isinstance(span, str) else flags.resolve(span)[-1:]
     asked = newest if isinstance(newest, str) else newest[0] if newest else None
     return asked is not None and all(
-        flags.exists(change.flag, asked) for change in changes if isinstance(change, FlagChange) and change.to is not None
+        flags.exists(change.flag, asked) and flags.takes(change.flag, change.to, asked)
+        for change in changes
+        if isinstance(change, FlagChange) and change.to is not None
     )
 
 
 def versions(changes: tuple[Change, ...], view: View) -> str | None:
-    """The releases that have all flags of ``changes``, as a range; None where no flag is set."""
+    """The releases that have all flags of ``changes`` and take the values, as a range; None where no flag is set."""
     found = Range()
-    named = [change.flag for change in changes if isinstance(change, FlagChange) and change.to is not None]
+    named = [(change.flag, change.to) for change in changes if isinstance(change, FlagChange) and change.to is not None]
     if not named:
         return None
-    for flag in named:
-        fate = flags.fate(flag, view.version if view.version is not None else flags.versions()[-1])
+    asked = view.version if view.version is not None else flags.versions()[-1]
+    for flag, value in named:
+        fate = flags.fate(flag, asked)
         last = None if fate.until in (None, flags.versions()[-1]) else fate.until
         # A flag of the first release that was read may be older than that.
         found &= Range(None if fate.since == flags.versions()[0] else fate.since, last)
+        found &= Range(flags.takes_since(flag, value, asked), None)
     return str(found) or None
 
 

@@ -262,6 +262,24 @@ def choices(flag: str, where: Where) -> tuple[Any, ...] | None:
     return None if found is None or found[0] is None else tuple(found[0])
 
 
+def takes(flag: str, value: object, where: Where) -> bool:
+    """Whether every version of ``where`` that lists the values of ``flag`` lists ``value``."""
+    listed = (choices(flag, version) for version in resolve(where))
+    return all(values is None or value in values for values in listed)
+
+
+def takes_since(flag: str, value: object, where: Where) -> str | None:
+    """The release from which on the parser takes ``value``, up to the newest of ``where`` that has ``flag``; None: no bound is known."""
+    first = None
+    for version in reversed(versions()[: position(resolve(where)[-1]) + 1]):
+        if not exists(flag, version):
+            continue
+        if not takes(flag, value, version):
+            return first
+        first = version
+    return None
+
+
 def known_values(flag: str, where: Where) -> tuple[Any, ...] | None:
     """Choices, or where the parser takes anything the values that the engine knows."""
     enforced = choices(flag, where)

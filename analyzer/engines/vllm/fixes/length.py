@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from analyzer.engines.computed import Computed
+from analyzer.engines.vllm import flags
 from analyzer.engines.vllm.fixes.plan import Plan
 from analyzer.model import FlagChange, Text
 from analyzer.model.units import human
 
 FLAG = "--max-model-len"
 FP8 = "--kv-cache-dtype"
+#: What a cache of one byte a value is called; 0.3.0 to 0.4.0 know the second name only.
+EIGHT_BITS = ("fp8", "fp8_e5m2")
 
 
 def max_model_len_fits(plan: Plan) -> Computed | None:
@@ -58,7 +61,9 @@ def kv_cache_fp8(plan: Plan) -> Computed | None:
     after = 2 * tokens
     if plan.case.cause == "kv_cache.too_small_for_max_len" and plan.max_len is not None and after < plan.max_len:
         return None
-    values: dict[str, str | Text] = {"flag": FP8, "tokens_before": str(tokens), "tokens_after": str(after)}
+    newest = flags.resolve(plan.where)[-1:]
+    to = next((name for name in EIGHT_BITS if newest and flags.takes(FP8, name, newest[0])), EIGHT_BITS[0])
+    values: dict[str, str | Text] = {"flag": FP8, "to": to, "tokens_before": str(tokens), "tokens_after": str(after)}
     # Whether the checkpoint brings an fp8 cache of its own, and whether this GPU's backend takes one, the log does not say.
     stated = plan.setting(FP8)
-    return Computed((FlagChange(FP8, None if stated is None else str(stated), "fp8"),), values, plan.replaced(), verified=False)
+    return Computed((FlagChange(FP8, None if stated is None else str(stated), to),), values, plan.replaced(), verified=False)

@@ -220,14 +220,29 @@ def _cpu_space(plan: Plan) -> Window | None:
     return Window(CPU_SPACE, low, high, limit, works, None not in (low, high), text, None if works else LENGTH)
 
 
+#: GiB of swap space a GPU, where none is given.
+SWAP_DEFAULT = 4
+
+
 def _swap(plan: Plan) -> Window | None:
     host = plan.view.bytes("host.total")
     if host is None:
         return None
-    check = checks.swap_space(host, 0, plan.tensor_parallel)
+    gpus = _swapping(plan)
+    check = checks.swap_space(host, 0, gpus)
     high = int(check.value or 0)
+    over = f"{gpus} GPU" if gpus == 1 else f"{gpus} GPUs"
     text = Text(
-        f"Feasible: {SWAP} up to {high} (70 % of {human(host)} over {plan.tensor_parallel} GPU).",
-        f"可行范围：{SWAP} 不超过 {high}（{human(host)} 的 70%，{plan.tensor_parallel} 张 GPU）。",
+        f"Feasible: {SWAP} up to {high} (70 % of {human(host)} over {over}).",
+        f"可行范围：{SWAP} 不超过 {high}（{human(host)} 的 70%，{gpus} 张 GPU）。",
     )
     return Window(SWAP, 0, high, "host", True, True, text)
+
+
+def _swapping(plan: Plan) -> int:
+    """GPUs that swap space is asked for: what is asked in all by what one GPU gets, where that is a whole number; else as stated."""
+    asked, stated = plan.view.bytes("host.swap_space"), plan.setting(SWAP)
+    each = (stated if isinstance(stated, (int, float)) else SWAP_DEFAULT) * GIB
+    if asked and each and asked % each == 0:
+        return int(asked // each)
+    return plan.tensor_parallel
