@@ -83,3 +83,16 @@ def test_a_pool_without_a_block_ends_the_start(lines: list[str]) -> None:
 )
 def test_one_that_goes_on_does_not(lines: list[str]) -> None:
     assert ended(*lines).cause != "kv_cache.no_memory_left"
+
+
+def test_an_empty_pool_and_the_blocks_of_the_swap_space_tell_the_utilization() -> None:
+    """4681 blocks in 4 GiB are 0.875 MiB each: 256 of them hold one request of 4096 tokens."""
+    report = told(
+        [
+            "INFO 02-26 09:54:05 worker.py:267] the current vLLM instance can use total_gpu_memory (8.00GiB) x gpu_memory_utilization (0.70) = 5.60GiB",
+            PROFILED.format(left="-1.05"),
+            "INFO 02-26 09:54:05 executor_base.py:111] # cuda blocks: 0, # CPU blocks: 4681",
+            "INFO 02-26 09:54:05 executor_base.py:116] Maximum concurrency for 4096 tokens per request: 0.00x",
+        ]
+    )
+    assert report.findings[0].fixes[0].title.en == "--gpu-memory-utilization 0.70 → 0.86"

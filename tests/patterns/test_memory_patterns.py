@@ -194,7 +194,7 @@ COMPUTED: dict[str, set[str]] = {
     "lower_max_num_seqs": {"before", "to", "why_number"},
     "raise_max_num_seqs": {"before", "to", "why_number"},
     "lower_max_num_batched_tokens": {"before", "to"},
-    "kv_cache_fp8": {"flag", "tokens_before", "tokens_after"},
+    "kv_cache_fp8": {"flag", "to", "tokens_before", "tokens_after"},
     "kv_cache_memory_bytes": {"flag", "to", "size"},
     "enforce_eager": {"saves"},
     "fewer_capture_sizes": {"flag", "to"},

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 
 from analyzer.engines.computed import Computed
-from analyzer.engines.vllm import inverse, printed
+from analyzer.engines.vllm import inverse
 from analyzer.engines.vllm.eras import Others
 from analyzer.engines.vllm.fixes.plan import Plan
 from analyzer.model import Action, EnvChange, FlagChange, Ledger, Text
@@ -214,9 +214,8 @@ def raise_by_missing(plan: Plan) -> Computed | None:
         missing = human(needed - pool)
     elif plan.case.cause == "kv_cache.too_small_for_max_len" and plan.tokens and plan.max_len and plan.tokens < plan.max_len:
         blocks = -(-plan.max_len // plan.block_size) - plan.tokens // plan.block_size
-        block = _v0_block(plan)
-        if block is not None:
-            missing = human(blocks * block)
+        if plan.swapped_block is not None:
+            missing = human(blocks * plan.swapped_block)
         else:
             share = 100 * blocks * plan.block_size / plan.tokens
             missing = Text(f"{share:.1f} % of the KV pool", f"KV 池的 {share:.1f}%")
@@ -231,17 +230,6 @@ def raise_by_missing(plan: Plan) -> Computed | None:
     )
     values: dict[str, str | Text] = {"missing": words}
     return Computed((action,), values, verified=False)
-
-
-def _v0_block(plan: Plan) -> int | None:
-    """Bytes of a V0 block out of the CPU blocks that the swap space (4 GiB unless set) was cut into."""
-    blocks = plan.view.number("kv_cache.cpu_blocks")
-    if plan.view.generation != "v0" or not blocks:
-        return None
-    swap = plan.setting("--swap-space")
-    size = int(swap * GIB) if isinstance(swap, (int, float)) and not isinstance(swap, bool) else printed.SWAP_SPACE
-    found = printed.block_bytes_from_swap(int(blocks), size)
-    return found.high if found is not None else None
 
 
 def utilization_to_free(plan: Plan) -> Computed | None:

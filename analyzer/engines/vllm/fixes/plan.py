@@ -13,9 +13,11 @@ from analyzer.engines.vllm.changes import where
 from analyzer.engines.vllm.eras import Era, Others, Where, common_others, default_utilization
 from analyzer.engines.vllm.identity import budget_bytes
 from analyzer.engines.vllm.ledger import environment, eras, graphs_inside, reserved
+from analyzer.engines.vllm.printed import SWAP_SPACE, block_bytes_from_swap
 from analyzer.facts.view import View
 from analyzer.model import Basis, Ledger, LedgerLine
 from analyzer.model.ledger import ordered
+from analyzer.model.units import GIB
 
 #: V0's block of tokens where nothing states another one (vllm/config.py, CUDA).
 DEFAULT_BLOCK = 16
@@ -152,12 +154,15 @@ class Plan:
 
     @cached_property
     def needed(self) -> int | None:
-        """Bytes that one request of max_model_len needs: printed, or the pool over the concurrency that it gives."""
+        """Bytes that one request of max_model_len needs: printed, or the pool over the concurrency that it gives, or in blocks (V0)."""
         printed = self.view.bytes("kv_cache.needed", self.rank)
         if printed is not None:
             return printed
-        if self.pool is None or self.pool <= 0:
+        if self.pool is None:
             return None
+        if self.pool <= 0:
+            length = self.max_len or self.view.number("concurrency.at_tokens")
+            return -(-int(length) // self.block_size) * self.swapped_block if length and self.swapped_block else None
         if self.view.generation == "v0" and self.tokens and self.max_len and self.tokens >= self.block_size:
             blocks = -(-self.max_len // self.block_size)
             return round(self.pool * blocks / (self.tokens // self.block_size))
@@ -165,6 +170,17 @@ class Plan:
         if concurrency and at and (self.max_len is None or int(at) == self.max_len) and concurrency >= 0.05:
             return round(self.pool / concurrency)
         return None
+
+    @cached_property
+    def swapped_block(self) -> int | None:
+        """Bytes of a V0 block out of the CPU blocks that the swap space (4 GiB unless set) was cut into."""
+        blocks = self.view.number("kv_cache.cpu_blocks")
+        if self.view.generation != "v0" or not blocks:
+            return None
+        swap = self.setting("--swap-space")
+        size = int(swap * GIB) if isinstance(swap, (int, float)) and not isinstance(swap, bool) else SWAP_SPACE
+        found = block_bytes_from_swap(int(blocks), size)
+        return found.high if found is not None else None
 
     @cached_property
     def free0(self) -> int | None:
