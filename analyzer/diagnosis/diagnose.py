@@ -81,9 +81,16 @@ def _with_dumps(case: Case, outcome: Verdict, library: Library, findings: list[F
 
 def _case(shown: View, outcome: Verdict) -> Case:
     figures = shown.event_facts(outcome.event) if outcome.event is not None else []
-    case = Case(shown, outcome.state.value, outcome.stage, outcome.cause, outcome.event, figures)
+    case = Case(_of_the_failure(shown, figures), outcome.state.value, outcome.stage, outcome.cause, outcome.event, figures)
     case.ledgers = engine(shown.engine).ledgers(case)
     return case
+
+
+def _of_the_failure(shown: View, figures: Sequence[Fact]) -> View:
+    """``shown`` without what the same line says of another failure: two tests of one run must not be mixed in one answer."""
+    own = {(fact.name, fact.rank, fact.pattern): fact.source for fact in figures}
+    kept = [fact for fact in shown.facts if own.get((fact.name, fact.rank, fact.pattern), fact.source) == fact.source]
+    return shown if len(kept) == len(shown.facts) else replace(shown, facts=kept)
 
 
 #: vLLM's --gpu-memory-utilization from 0.20.0 on; 0.90 before.

@@ -14,7 +14,8 @@ UNEVEN = ("--pipeline-parallel-size", "--data-parallel-size", "--cpu-offload-gb"
 
 
 def still_loading(case: Case) -> Refinement | None:
-    """The stage of an undated out-of-memory: weight_load, where PyTorch held less than a rank's share of the model's own weights.
+    """The stage of an undated out-of-memory: weight_load, where the bar of the shards stopped on its way, or PyTorch held less than a
+    rank's share of the model's own weights.
 
     The share, ``parameters × bytes / tensor_parallel``, is a lower bound of what a loaded rank holds: what is not divided comes on top.
     Only for a model that is known and not quantized (shapes.json, config.json), so the answer is likely, not certain.
@@ -24,6 +25,10 @@ def still_loading(case: Case) -> Refinement | None:
         return None
     if view.fact("weights") is not None or case.stage not in (None, "launch", "device_init", "weight_load"):
         return None
+    loaded, planned = view.fact("weights.shards_loaded"), view.fact("weights.shards_total")
+    if loaded is not None and planned is not None and float(loaded.value) < float(planned.value):
+        # A progress bar is drawn by another stream and may stand below the error that ended it.
+        return Refinement(cause="cuda_oom.weight_load", stage="weight_load", confidence=Confidence.LIKELY, evidence=[loaded.source])
     held = next((fact.bytes for fact in case.figures if fact.name == "oom.torch_allocated"), None)
     known = shape_of(view)
     if held is None or known is None or known[1] is not None or view.setting("--quantization") not in (None, "None"):
