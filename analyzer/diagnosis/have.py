@@ -35,8 +35,12 @@ def _busy(view: View) -> bool:
 
 
 def _total(view: View) -> bool:
-    """Whether the card's total is known, or of no use: a pool that was set by hand is not sized by the utilization."""
-    return bool(view.snapshots) or any(view.fact(name) is not None for name in ("device.total", "oom.total", "kv_cache.requested"))
+    """Whether the card's total is known, or of no use: a pool set by hand is not sized by the utilization, and a CPU has no card."""
+    return (
+        bool(view.snapshots)
+        or _signs("vllm.sign.cpu_backend")(view)
+        or any(view.fact(name) is not None for name in ("device.total", "oom.total", "kv_cache.requested"))
+    )
 
 
 def _engine_log(view: View) -> bool:

@@ -210,6 +210,7 @@ COMPUTED: dict[str, set[str]] = {
     "swap_space_zero": {"flag", "before"},
     "pp_layer_partition": {"before", "to"},
     "raise_by_missing": {"missing"},
+    "lower_utilization_by": {"share"},
     "sequences_and_utilization": {"before", "to", "share", "share_before", "share_low"},
     "further_quantized": {"held", "total"},
     "limit_mm_per_prompt": {"flag"},

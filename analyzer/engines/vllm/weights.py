@@ -7,6 +7,8 @@ from analyzer.engines.refinement import Refinement
 from analyzer.engines.vllm.pool import shape_of, weights_estimate
 from analyzer.model import Confidence
 
+#: A worker's word that it was loading.
+LOADING = "vllm.weights.sign.loading"
 #: Parts of a checkpoint that the server leaves on the disk: DeepSeek-V3's layer for drafts is 14 of 685 billion parameters.
 LEFT_OUT = 0.03
 #: Settings with which a rank need not hold its even share of the weights.
@@ -14,8 +16,8 @@ UNEVEN = ("--pipeline-parallel-size", "--data-parallel-size", "--cpu-offload-gb"
 
 
 def still_loading(case: Case) -> Refinement | None:
-    """The stage of an undated out-of-memory: weight_load, where the bar of the shards stopped on its way, or PyTorch held less than a
-    rank's share of the model's own weights.
+    """The stage of an undated out-of-memory: weight_load, where the bar of the shards stopped on its way, another worker says that it
+    loads, or PyTorch held less than a rank's share of the model's own weights.
 
     The share, ``parameters × bytes / tensor_parallel``, is a lower bound of what a loaded rank holds: what is not divided comes on top.
     Only for a model that is known and not quantized (shapes.json, config.json), so the answer is likely, not certain.
@@ -29,6 +31,11 @@ def still_loading(case: Case) -> Refinement | None:
     if loaded is not None and planned is not None and float(loaded.value) < float(planned.value):
         # A progress bar is drawn by another stream and may stand below the error that ended it.
         return Refinement(cause="cuda_oom.weight_load", stage="weight_load", confidence=Confidence.LIKELY, evidence=[loaded.source])
+    sign = view.attempt.signs.get(LOADING)
+    if sign is not None:
+        return Refinement(
+            cause="cuda_oom.weight_load", stage="weight_load", confidence=Confidence.LIKELY, evidence=[view.source(sign.first)]
+        )
     held = next((fact.bytes for fact in case.figures if fact.name == "oom.torch_allocated"), None)
     known = shape_of(view)
     if held is None or known is None or known[1] is not None or view.setting("--quantization") not in (None, "None"):

@@ -27,6 +27,7 @@ SOLVERS: dict[str, Callable[[Case], Computed | None]] = {
         "raise_utilization": budget.raise_utilization,
         "lower_utilization": budget.lower_utilization,
         "raise_by_missing": budget.raise_by_missing,
+        "lower_utilization_by": budget.lower_utilization_by,
         "sequences_and_utilization": budget.sequences_and_utilization,
         "utilization_to_free": budget.utilization_to_free,
         "cumulative_utilization": budget.cumulative_utilization,

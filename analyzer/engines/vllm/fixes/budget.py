@@ -25,6 +25,8 @@ HUNDREDTH = 0.01
 HIGHEST = 0.99
 #: Where CPU and GPU share one memory, system and page cache live in it too: 0.6 to 0.7 is usual (claims.md; patterns/advice).
 SHARED = 0.6
+#: A pool is taken to be at least one part in so many of its budget.
+SMALL_POOL = 10
 #: Bytes of the largest card there is (288 GB): more than what its rest holds is beyond any utilization.
 LARGEST_CARD = 288 * 10**9
 # The first allocation that is refused is not the last one that is made: a step of warm-up or service gets a hundredth more.
@@ -100,6 +102,17 @@ def lower_utilization(plan: Plan) -> Computed | None:
     after_words = Text(f"smaller by {in_en}", f"减少 {in_zh}")
     values = {"before": _share(before), "to": _share(to), "frees": freed, "kv_after": after_words, "kv_note": ""}
     return Computed((FlagChange(FLAG, before, to),), values, verified=False)
+
+
+def lower_utilization_by(plan: Plan) -> Computed | None:
+    """The same where the share in force is not known: by how much, at least a common step."""
+    if plan.pinned is not None or plan.utilization is not None or plan.case.on_cpu:
+        return None
+    missing = plan.shortfall.missing if plan.shortfall is not None else 0
+    needed = math.ceil(100 * missing / plan.total) / 100 if plan.total is not None else 0.0
+    share = _share(max(STEP_DOWN, needed))
+    action = Action(Text(f"lower {FLAG} by {share} from what it is now", f"把 {FLAG} 在当前值的基础上降低 {share}"))
+    return Computed((action,), {"share": share}, verified=False)
 
 
 def _lower_by(size: int, before: float) -> Computed:
@@ -218,6 +231,8 @@ def raise_by_missing(plan: Plan) -> Computed | None:
             missing = human(blocks * plan.swapped_block)
         else:
             share = 100 * blocks * plan.block_size / plan.tokens
+            if plan.utilization is not None and share > SMALL_POOL * 100 * (HIGHEST - plan.utilization) / plan.utilization:
+                return None  # so much is left above only where the pool is hardly a part of the budget
             missing = Text(f"{share:.1f} % of the KV pool", f"KV 池的 {share:.1f}%")
     if missing is None:
         return None
