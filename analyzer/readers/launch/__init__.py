@@ -15,7 +15,7 @@ from analyzer.model import Fact, Setting, Source, Value
 from analyzer.readers.base import Page, Reading
 from analyzer.readers.host.sizes import size_fact
 from analyzer.readers.launch.arguments import typed
-from analyzer.readers.launch.find import LOG_LINE, PROGRAMS, invocations, log_follows
+from analyzer.readers.launch.find import LOG_LINE, OWN_FLAGS, PROGRAMS, invocations, log_follows
 from analyzer.readers.launch.invocation import PYTHON, YAML, Invocation, image_version
 from analyzer.readers.launch.notes import Assigned, assignments, expand, stated_version
 from analyzer.readers.settings import is_secret
@@ -24,7 +24,7 @@ KIND = "launch-command"
 
 #: Literals one of which every launch, and every note of a version beside one, holds.
 ANCHORS = (
-    *PROGRAMS, "LLM(", "EngineArgs(", "sgl.Engine(", "sglang.Engine(",
+    *PROGRAMS, *OWN_FLAGS, "LLM(", "EngineArgs(", "sgl.Engine(", "sglang.Engine(",
     "image:", "OLLAMA_", "VLLM_", "vLLM 0.", "vllm 0.", "vllm==", "sglang 0.", "sglang0.", "lmdeploy 0.", "llama.cpp",
 )  # fmt: skip
 

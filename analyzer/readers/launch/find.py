@@ -7,9 +7,10 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable
 
 from analyzer.readers.launch import manifest, python_call
+from analyzer.readers.launch.arguments import arguments
 from analyzer.readers.launch.invocation import SHELL, Invocation
 from analyzer.readers.launch.programs import SIGNS, launches
-from analyzer.readers.launch.shell import heredoc, read
+from analyzer.readers.launch.shell import Word, heredoc, read
 
 #: A line of an engine's or a system's log, of a traceback or of a process table: no command stands there.
 LOG_LINE = re.compile(
@@ -32,6 +33,9 @@ _PROMPT = re.compile(
 )
 _QUOTED = re.compile(r"\s*(?:>\s?)+(?=\S)")
 _ROOT_PROMPT = re.compile(r"\s*#\s+(?=\S)")
+#: Flags of vLLM that no other engine has, and at least three lines of options below each other; in a manifest they are indented.
+OWN_FLAGS = ("--gpu-memory-utilization", "--max-model-len")
+_OPTIONS = re.compile(r"(?:^--[a-z][\w-]*(?:[ \t=][^\n]*)?(?:\n|\Z)){3,}", re.MULTILINE)
 PROGRAMS = (*SIGNS, "docker run", "podman run", "nerdctl run", "docker create")
 _CONTINUES = re.compile(r"(?:\\|\s[\^`])[ \t]*\r?$")
 #: Punctuation that stands right before a command in a sentence.
@@ -108,7 +112,26 @@ def invocations(text: str, held: Callable[[tuple[str, ...]], bool] | None = None
         if body is not None and any(invocation.form == SHELL and invocation.start >= at for invocation in found[-1:]):
             done = body[1]
         done = max(done, hit_end)
+    if not found and any(flag in text for flag in OWN_FLAGS):
+        found = _options_alone(text)
     return sorted(found, key=lambda invocation: invocation.start)[-MAX_LAUNCHES:]
+
+
+def _options_alone(text: str) -> list[Invocation]:
+    """Lines of options whose first line, which named the program, was left out: vLLM's, where a flag of its own has a number."""
+    found = []
+    for block in _OPTIONS.finditer(text):
+        words: list[Word] = []
+        at = block.start()
+        while at < block.end():
+            commands, at = read(text, at, block.end())
+            words += [word for command in commands for word in command.words]
+            at += 1
+        given = arguments(words, "vllm")
+        if any(argument.flag in OWN_FLAGS and isinstance(argument.value, (int, float)) for argument in given):
+            end = words[-1].end
+            found.append(Invocation(SHELL, "vllm", words[0].start, end, words, given, before=words[0].start, after=end))
+    return found
 
 
 def _hits(text: str, programs: Iterable[str]) -> list[tuple[int, int]]:

@@ -231,6 +231,14 @@ def test_exports_before_a_command_belong_to_it():
     assert (reading.first, reading.last) == (0, 4)
 
 
+def test_options_whose_first_line_was_left_out():
+    text = "--tensor-parallel-size 4 \\\n--max-model-len 131072 \\\n--gpu-memory-utilization 0.97\nwhy out of memory?\n"
+    (reading,) = read(text)
+    assert reading.engine == "vllm"
+    assert values(reading.settings) == {"--tensor-parallel-size": 4, "--max-model-len": 131072, "--gpu-memory-utilization": 0.97}
+    assert not read("--max-model-len MAX_MODEL_LEN\n--gpu-memory-utilization SHARE\n--seed SEED\n")  # a help text
+
+
 @pytest.mark.parametrize(
     ("text", "version"),
     [
