@@ -136,10 +136,12 @@ def _messengers(view: View, fatal: list[tuple[Event, str]], undated: Verdict | N
 
 def _open(view: View, event: Event) -> Verdict:
     """It failed with ``event``, of what is open; where that announces a traceback and the text ends within it, its frames date it."""
-    cut = _unfinished(view)
-    if cut is None or event.frames or cut.process != event.process or cut.place.line <= event.places[0].line:
-        return Verdict(State.FAILED, order.stage_of(event), None, event=event)
-    return replace(_dated_by(view, cut), event=event)
+    cut, stage = _unfinished(view), order.stage_of(event)
+    told = event.pattern.cause is not None and event.pattern.stage is not None
+    if cut is None or told or event.frames or cut.process != event.process or cut.place.line <= event.places[0].line:
+        return Verdict(State.FAILED, stage, None, event=event)
+    dated = _dated_by(view, cut)
+    return replace(dated, event=event, stage=dated.stage or stage)
 
 
 def _unfinished(view: View) -> Traceback | None:

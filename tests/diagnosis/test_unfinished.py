@@ -96,3 +96,12 @@ def test_an_empty_pool_and_the_blocks_of_the_swap_space_tell_the_utilization() -
         ]
     )
     assert report.findings[0].fixes[0].title.en == "--gpu-memory-utilization 0.70 → 0.86"
+
+
+def test_a_messenger_that_knows_its_stage_is_not_dated_by_a_traceback_below_it() -> None:
+    lines = [
+        "CRITICAL 04-06 00:44:23 [launcher.py:116] MQLLMEngine is already dead, terminating server process",
+        "ERROR 04-06 00:44:23 [engine.py:160] Traceback (most recent call last):",
+        "ERROR 04-06 00:44:23 [engine.py:160]     self.run_engine_loop()",
+    ]
+    assert ended(*lines).stage == "serving"
