@@ -18,7 +18,11 @@ _CPU_RUNNER = "vllm.graphs.cpu_warmup"
 
 def on_cpu(view: View) -> bool:
     """Whether the run used a CPU backend: by its setting, its runner, or the lines on its pool."""
-    if "VLLM_CPU_KVCACHE_SPACE" in view.environment or _CPU_RUNNER in view.attempt.patterns or "vllm.sign.cpu_backend" in view.attempt.signs:
+    if (
+        "VLLM_CPU_KVCACHE_SPACE" in view.environment
+        or _CPU_RUNNER in view.attempt.patterns
+        or "vllm.sign.cpu_backend" in view.attempt.signs
+    ):
         return True
     return any(fact.pattern is not None and "cpu" in fact.pattern for fact in view.facts if fact.name.startswith("kv_cache."))
 
