@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from analyzer.diagnosis import order, proof, words
+from analyzer.diagnosis import kernel, order, proof, words
 from analyzer.diagnosis.have import have
 from analyzer.diagnosis.notes import notes, too_strict
 from analyzer.diagnosis.rules.service import standing_queue
@@ -31,6 +31,7 @@ from analyzer.model.versions import Range
 
 if TYPE_CHECKING:
     from analyzer.engines.case import Case
+    from analyzer.facts.observation import Event
     from analyzer.facts.view import View
     from analyzer.patterns.model import Advice, Library, Pattern
 
@@ -60,7 +61,7 @@ def root_finding(case: Case, verdict: Verdict, library: Library) -> Finding:
             Text.of(family.title) if family is not None else words.UNKNOWN_TITLE,
             words.explanation(family, None, known, also=pattern.text)
             if family is not None and pattern is not None
-            else _open_words(view, pattern.text if pattern is not None and failed else None, known, failed=failed),
+            else _open_words(view, pattern.text if pattern is not None and failed else None, known, verdict),
             evidence,
             root=True,
             needs=words.needs(named, library, known),
@@ -121,7 +122,7 @@ def other_findings(case: Case, verdict: Verdict, library: Library) -> list[Findi
         grave = severity(event, cause_id, library.causes)
         if order.recovered(event, view.attempt) and grave is Severity.ERROR:
             grave = Severity.INFO
-        if verdict.state is State.HEALTHY and grave is Severity.ERROR:
+        if grave is Severity.ERROR and (verdict.state is State.HEALTHY or _stood_before(event, verdict)):
             grave = Severity.WARNING
         found[cause_id] = Finding(
             cause_id,
@@ -140,6 +141,11 @@ def other_findings(case: Case, verdict: Verdict, library: Library) -> list[Findi
         said = frozenset({verdict.cause, *found})
         return [*found.values(), *notes(case, library, known, said)]
     return [*found.values(), *too_strict(case, library, known, frozenset({verdict.cause, *found}))]
+
+
+def _stood_before(event: Event, verdict: Verdict) -> bool:
+    """Whether the kernel printed ``event`` before the line on which the outcome rests: it did not follow from that."""
+    return verdict.event is not None and kernel.precedes(event, verdict.event)
 
 
 def _consequence_of(cause: str, verdict: Verdict, library: Library, grave: Severity) -> str | None:
@@ -307,17 +313,19 @@ def _course(case: Case, verdict: Verdict) -> list[Source]:
     return found
 
 
-def _open_words(view: View, line: Mapping[str, str] | None, known: words.Known, *, failed: bool) -> Text:
+def _open_words(view: View, line: Mapping[str, str] | None, known: words.Known, verdict: Verdict) -> Text:
     """What is said where the cause is open: what is known of the very ``line``, else what the text lacks."""
     said = words.fill(line, known) if line else None
     if said is not None:
         return said
-    if failed:
+    if verdict.state is State.FAILED:
         if any(traceback.ends for traceback in view.attempt.unfinished.values()):
             return words.UNKNOWN_CUT
         started = view.command is not None and not (view.attempt.stages or view.attempt.processes)  # the command and how it ended
         headless = view.engine is not None and not view.attempt.markers and view.attempt.ready is None and not started
         return words.UNKNOWN_HEADLESS if headless else words.UNKNOWN_FAILED
+    if verdict.event is not None:
+        return words.UNKNOWN_BESIDE
     return words.UNKNOWN_OPEN if view.attempt.patterns or view.readings else words.UNKNOWN_NOTHING
 
 

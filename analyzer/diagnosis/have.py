@@ -66,7 +66,7 @@ HAVE: dict[str, Callable[[View], bool]] = {
     "container_memory_series": _facts("host.limit_used", "host.used"),
     "shard_sizes": _facts("file.size"),
     "ray_status": _facts("ray.gpus_total"),
-    "exit_code_and_oomkilled": _facts("process.exit_code"),
+    "exit_code_and_oomkilled": lambda view: any(fact.name == "process.exit_code" for fact in view.documents),
     "describe_pod": lambda view: any(reading.kind == "k8s" for reading in view.readings),
     "statistics_lines": lambda view: view.attempt.last_statistics is not None,
     "port_owner": _signs("linux.socket_owner"),

@@ -20,6 +20,12 @@ _DMESG = re.compile(
     r"\[\w{3} (?P<month>\w{3}) +(?P<day>\d{1,2}) (?P<clock>\d\d:\d\d:\d\d) \d{4}\]"
     r"|^(?:\S+ )?(?P<month2>[A-Z][a-z]{2}) +(?P<day2>\d{1,2}) (?P<clock2>\d\d:\d\d:\d\d) "
 )
+#: Patterns that name a server's process as the victim.
+_VICTIMS = ("linux.oom.killed", "linux.oom.kill_or_sacrifice", "linux.oom.summary", "linux.oom.reaped")
+#: A unit or cgroup that is somebody's container; what runs in it does not show.
+_CONTAINER = re.compile(r"docker|containerd|crio-|kubepods|libpod|podman")
+#: Seconds since the machine's start, as `dmesg` prints them.
+_UPTIME = re.compile(r"(?:^|\s)\[ *(?P<seconds>\d+\.\d+)\] ")
 ENGINE_TIME = re.compile(r"\b(?P<month>[01]\d)-(?P<day>[0-3]\d)[ T](?P<clock>\d\d:\d\d:\d\d)")
 _MONTHS = {name: at for at, name in enumerate(("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"), 1)}
 #: Host and container may keep different time zones (UTC-12 to UTC+14): less than this says nothing.
@@ -43,6 +49,25 @@ def belongs(event: Event, attempt: Attempt) -> bool | None:
     if pid is not None and pids and min(pids) > 1 and max(pids) > 1000:
         return False
     return None
+
+
+def of_another(event: Event, attempt: Attempt) -> bool:
+    """Whether ``event`` tells of a container only, and the kernel names what was killed: no server."""
+    unit = event.groups.get("unit", "")
+    named = any(name in attempt.event_counts for name in _VICTIMS)
+    return _CONTAINER.search(unit) is not None and "linux.oom.killed_other" in attempt.event_counts and not named
+
+
+def precedes(event: Event, other: Event) -> bool:
+    """Whether the kernel's own clock puts ``event`` before ``other``: both of one input, and dated in the same way."""
+    if not (is_kernel(event) and is_kernel(other)) or event.places[0].input != other.places[0].input:
+        return False
+    first, second = event.places[0].text, other.places[0].text
+    up, up_other = _UPTIME.search(first), _UPTIME.search(second)
+    if up is not None and up_other is not None:
+        return float(up["seconds"]) < float(up_other["seconds"])
+    date, date_other = date_of(_DMESG.search(first)), date_of(_DMESG.search(second))
+    return date is not None and date_other is not None and date < date_other
 
 
 def _pid(event: Event) -> int | None:

@@ -60,7 +60,8 @@ def verdict(view: View, causes: Mapping[str, Cause]) -> Verdict:
         if cause is None or event.pattern.keeps_running:
             continue
         if kernel.is_kernel(event):
-            if severity(event, cause, causes) is Severity.ERROR and kernel.belongs(event, attempt) is not False:
+            mine = kernel.belongs(event, attempt) is not False and not kernel.of_another(event, attempt)
+            if mine and severity(event, cause, causes) is Severity.ERROR:
                 aside.append((event, cause))
             continue
         if order.recovered(event, attempt):
@@ -196,6 +197,7 @@ def _suspects(view: View, events: list[Event]) -> Verdict | None:
         for event in events
         if event.pattern.marks == "suspect"
         and event.cause is None
+        and not kernel.is_kernel(event)  # somebody ran short of memory, or was killed for it: no server, as far as the line tells
         and not order.recovered(event, attempt)
         and (event.pattern.severity == Severity.ERROR or not _outlived(view, event))
         and _line(event) not in refused
@@ -268,7 +270,8 @@ def _running(view: View, events: list[Event], causes: Mapping[str, Cause]) -> Ve
                 return Verdict(State.DEGRADED, order.stage_of(event) or "serving", cause, confidence, event)
         return Verdict(State.HEALTHY, stage, "healthy")
     cut = _unfinished(view)
-    return Verdict(State.UNKNOWN, attempt.stage if cut is None else order.stage_of_unfinished(cut, attempt), None)
+    beside = next((event for event in events if event.pattern.marks == "suspect" and kernel.is_kernel(event)), None)
+    return Verdict(State.UNKNOWN, attempt.stage if cut is None else order.stage_of_unfinished(cut, attempt), None, event=beside)
 
 
 def _share(attempt: Attempt, event: Event) -> float:

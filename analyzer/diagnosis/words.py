@@ -27,6 +27,11 @@ UNKNOWN_NOTHING = Text(
     "Nothing in it was recognised as the output of an LLM server, a GPU tool or the kernel.",
     "其中没有识别出任何大模型服务、GPU 工具或内核的输出。",
 )
+UNKNOWN_BESIDE = Text(
+    "The host ran short of memory, and no line shows that an LLM server was killed for it: what was killed is another program, or is not "
+    "named. Whether a server failed does not show.",
+    "主机内存不足，但没有一行表明被杀的是大模型服务：被杀的是别的程序，或者没有写明是谁。服务本身是否失败看不出来。",
+)
 UNKNOWN_OPEN = Text(
     "The text ends before anything is decided: it may still be starting, have been stopped from outside, or be cut.",
     "文本在得出结论之前就结束了：可能仍在启动，可能被外部终止，也可能是日志被截断。",

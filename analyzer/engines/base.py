@@ -11,15 +11,27 @@ from analyzer.engines.layout import memory_layout, pool_note
 from analyzer.engines.lines import Lines
 from analyzer.engines.refinement import Refinement
 from analyzer.facts.view import View
-from analyzer.model import Change, Fix, FlagChange, Ledger, Source, Text, Window
+from analyzer.model import Action, Change, Fix, FlagChange, Ledger, Source, Text, Window
 from analyzer.model.versions import Range
+
+
+def leave_the_system_its_share(case: Case) -> Computed:
+    """For a server whose engine the inputs do not tell: the setting of each that takes a share of the memory.
+
+    An engine with a class computes its own. 0.6 to 0.7 is usual where CPU and GPU share one memory (claims.md).
+    """
+    action = Text(
+        "vLLM: --gpu-memory-utilization 0.6 to 0.7; SGLang: a lower --mem-fraction-static; llama.cpp and Ollama: a shorter context",
+        "vLLM：--gpu-memory-utilization 设为 0.6 到 0.7；SGLang：降低 --mem-fraction-static；llama.cpp 和 Ollama：缩短上下文",
+    )
+    return Computed((Action(action),))
 
 
 class Engine:
     """One without a class of its own: the card at the moment of failure, and PyTorch's sentence."""
 
     #: The fixes whose numbers are computed, each with its arithmetic.
-    solvers: Mapping[str, Callable[[Case], Computed | None]] = {}
+    solvers: Mapping[str, Callable[[Case], Computed | None]] = {"leave_the_system_its_share": leave_the_system_its_share}
 
     def ledgers(self, case: Case) -> list[Ledger]:
         """The ledgers of the attempt's GPUs at its end: here one for each GPU that an out-of-memory sentence names."""

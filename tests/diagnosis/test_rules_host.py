@@ -130,6 +130,122 @@ STRAY = (
 LAUNCH = STRAY.replace("an illegal memory access was encountered", "unspecified launch failure")
 
 
+OOMD = (
+    "Mar 03 04:11:09 gpu1 systemd-oomd[812]: {word} due to memory used (66512281600) / total (67296841728) and swap used (8589930496) / "
+    "total (8589930496) being more than 90.00%\n"
+)
+UNIT = "Mar 03 04:11:09 gpu1 systemd[1]: {unit}: {words}\n"
+KERNEL, OLD = "The kernel OOM killer killed some processes in this unit.", "A process of this unit has been killed by the OOM killer."
+BROWSER = (
+    "/user.slice/user-1002.slice/user@1002.service/app.slice/app-chrome\\x2diidheibmjbpieikekgapdklcblnmllmh\\x2dDefault@8fdcfdb5.service"
+)
+LIMIT = "[9.0] Task in {group} killed as a result of limit of {group}\n"
+GROUP = "/kubepods.slice/kubepods-burstable.slice/docker-b27201334a41cd.scope"
+
+
+@pytest.mark.parametrize(
+    ("log", "kernel", "state", "cause"),
+    [
+        # A server that serves, and the units of others; alone they tell nothing of a server.
+        (SERVING, OOMD.format(word=f"Killed {BROWSER}"), "healthy", "healthy"),
+        (SERVING, UNIT.format(unit="system-postgresql.slice", words=OLD), "healthy", "healthy"),
+        ("", UNIT.format(unit="system-postgresql.slice", words=OLD), "unknown", None),
+        ("", UNIT.format(unit="user.slice", words=KERNEL), "unknown", None),
+        ("", UNIT.format(unit="vte-spawn-5207.scope", words="systemd-oomd killed 29 process(es) in this unit."), "unknown", None),
+        ("", OOMD.format(word="Marked /user.slice/user-1000.slice/session-924.scope for killing"), "unknown", None),
+        ("", KILL.format(clock="9.1", pid=2210, name="chrome"), "unknown", None),
+        ("", "earlyoom[454]: low memory! at or below SIGTERM limits: mem 10.00%, swap 10.00%\n", "unknown", None),
+        ("", 'earlyoom[454]: sending SIGTERM to process 9994 uid 1000 "termshark": badness 1181, VmRSS 4568 MiB\n', "unknown", None),
+        # Its own.
+        ("", UNIT.format(unit="vllm.service", words=KERNEL), "failed", KILLED),
+        ("", UNIT.format(unit="ollama.service", words="Failed with result 'oom-kill'."), "failed", KILLED),
+        (CONTAINED, OOMD.format(word="Marked /system.slice/docker-85218894dbf3.scope for killing"), "failed", KILLED),
+        ("", OOMD.format(word="Killed /system.slice/vllm.service"), "failed", KILLED),
+        ("", KILL.format(clock="9.1", pid=2210, name="lmcache"), "failed", KILLED),
+        # A container, as long as the kernel does not name what was killed in it.
+        ("", LIMIT.format(group=GROUP), "failed", KILLED),
+        ("", LIMIT.format(group=GROUP) + KILL.format(clock="9.1", pid=812, name="nginx"), "unknown", None),
+        ("", LIMIT.format(group=GROUP) + KILL.format(clock="9.1", pid=812, name="python3"), "failed", KILLED),
+    ],
+)
+def test_whose_memory_kill_it_was(log: str, kernel: str, state: str, cause: str | None) -> None:
+    report = said(*([log] if log else []), kernel)
+    assert (report.outcome.state.value, report.outcome.cause) == (state, cause)
+    if state == "unknown":
+        assert report.findings[0].evidence
+
+
+@pytest.mark.parametrize(
+    ("first", "then", "follows"),
+    [("14328.198504", "14370.687545", False), ("14370.687545", "14371.198504", True)],
+)
+def test_what_the_kernel_printed_before_did_not_follow(first: str, then: str, *, follows: bool) -> None:
+    """By the kernel's own clock, a fault of a program before a card's failure is no consequence of it."""
+    codes = (62, 31) if follows else (31, 62)
+    lines = [XID.format(clock=clock, code=code, pid=13332, name="python3") for clock, code in zip((first, then), codes, strict=True)]
+    report = said("".join(lines))
+    assert report.outcome.cause == "gpu.xid.62"
+    fault = found(report, "gpu.xid.31")
+    assert fault is not None
+    assert fault.severity.value == ("error" if follows else "warning")
+
+
+def test_a_card_that_never_initialised_is_why_none_is_listed() -> None:
+    kernel = (
+        "NVRM: _kgspBootGspRm: unexpected WPR2 already up, cannot proceed with booting GSP\nNVRM: RmInitAdapter: Cannot initialize GSP "
+        "firmware RM\nNVRM: RmInitAdapter failed! (0x62:0x40:2028)\n"
+    )
+    report = said(kernel + "$ nvidia-smi\nNo devices were found\n")
+    none = found(report, "device.none_visible")
+    assert report.outcome.cause == "gpu.lost"
+    assert none is not None
+    assert none.consequence_of == "gpu.lost"
+
+
+def test_the_xid_that_a_removed_channel_was_for() -> None:
+    line = "kernel: NVRM: Xid (PCI:0000:dc:00): 45, pid=1818990, name=python3, Ch 00000001 caused by previous Xid 149\n"
+    report = said(line)
+    assert (report.outcome.state.value, report.outcome.cause) == ("failed", "gpu.xid.149")
+    assert found(report, "gpu.xid.45") is not None
+
+
+SHARED_ROWS = (
+    "|   0  NVIDIA GB10                    Off |   0000000F:01:00.0 Off |                  N/A |\n"
+    "| N/A   41C    P0             11W /  N/A  | Not Supported          |      0%      Default |\n"
+)
+EARLYOOM = 'earlyoom[1593]: sending SIGTERM to process 2806237 uid 1000 "VLLM::EngineCor": badness 994, VmRSS 4229 MiB\n'
+TEGRA = "09-19-2026 10:00:00 RAM 7011/7620MB (lfb 4x4MB) SWAP 3210/3810MB (cached 0MB)\n"
+
+
+@pytest.mark.parametrize(
+    ("device", "kill", "cause"),
+    [
+        (SHARED_ROWS, EARLYOOM, "unified_memory.exhausted"),
+        (TEGRA, KILL.format(clock="9.1", pid=5120, name="python3"), "unified_memory.exhausted"),
+        (
+            "NvMapMemAllocInternalTagged: 1075072515 error 12\n",
+            KILL.format(clock="9.1", pid=5120, name="python3"),
+            "unified_memory.exhausted",
+        ),
+        (TEGRA, "", None),
+        ("", EARLYOOM, KILLED),
+    ],
+)
+def test_a_kill_where_cpu_and_gpu_share_one_memory(device: str, kill: str, cause: str | None) -> None:
+    report = said(device + kill)
+    assert report.outcome.cause == cause
+    if cause == "unified_memory.exhausted":
+        assert "--gpu-memory-utilization" in report.findings[0].fixes[0].title.en
+        assert not any("--gpu-memory-utilization" in advice.advice for advice in report.findings[0].not_this)
+
+
+def test_a_state_that_was_cut_out_of_docker_inspect() -> None:
+    state = '        "State": {\n            "OOMKilled": false,\n            "Dead": false,\n            "ExitCode": 137,\n            "Error": ""\n        },\n'
+    report = said("$ docker container inspect d8c84ff97103 | grep '\"State\":' -A 12\n" + state)
+    assert [(fact.name, fact.value) for fact in report.facts] == [("process.exit_code", 137)]
+    assert report.outcome.cause == "engine.process_killed"
+
+
 @pytest.mark.parametrize("order", [1, -1])
 @pytest.mark.parametrize(
     ("log", "kernel", "state", "cause"),

@@ -189,6 +189,7 @@ COMPUTED: dict[str, set[str]] = {
     "max_model_len_fits": {"flag", "before", "to", "needed", "available"},
     "raise_utilization": {"before", "to", "gain", "needed"},
     "lower_utilization": {"before", "to", "frees", "kv_after", "kv_note"},
+    "leave_the_system_its_share": set(),
     "utilization_to_free": {"before", "to", "free", "total"},
     "cumulative_utilization": {"before", "to", "used"},
     "lower_max_num_seqs": {"before", "to", "why_number"},

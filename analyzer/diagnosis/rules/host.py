@@ -98,7 +98,7 @@ def container_exited(view: View, verdict: Verdict) -> Verdict | None:
 
     Kubernetes' last state may be of the run before the one that the log is of, so it does not count here.
     """
-    if verdict.state not in (State.HEALTHY, State.UNKNOWN) or view.attempt.shutdown is not None or verdict.event is not None:
+    if verdict.state not in (State.HEALTHY, State.UNKNOWN) or view.attempt.shutdown is not None:
         return None
     facts = [fact for reading in view.readings if reading.kind == "docker" for fact in reading.facts if fact.name == "process.exit_code"]
     cause = EXIT_CAUSES.get(facts[-1].value) if facts and isinstance(facts[-1].value, int) else None

@@ -145,6 +145,9 @@ def holder_named(view: View, verdict: Verdict) -> Verdict | None:
 #: Devices whose CPU and GPU share one pool of memory, as nvidia-smi and notes beside a command name them.
 UNIFIED = re.compile(r"\b(?:GB10|DGX Spark|Jetson|Orin|Thor|Tegra|GH200 unified)\b")
 
+#: Lines that only such a device prints.
+UNIFIED_SIGNS = ("linux.tegra.nvmap_refused", "linux.tegra.memory")
+
 
 #: The pattern that finds them named anywhere else in a text; the cause lists it among its signs, so its lines are shown.
 UNIFIED_SIGN = "nvidia.sign.unified_memory"
@@ -169,6 +172,11 @@ def unified_memory(view: View, verdict: Verdict) -> Verdict | None:
         if any(card.name and UNIFIED.search(card.name) for card in snapshot.gpus):
             changed = renamed(verdict, "unified_memory.exhausted", Confidence.LIKELY)
             changed.evidence.append(snapshot.source)
+            return changed
+    for name in UNIFIED_SIGNS:
+        if name in view.attempt.signs:
+            changed = renamed(verdict, "unified_memory.exhausted", Confidence.LIKELY)
+            changed.evidence.append(view.source(view.attempt.signs[name].last))
             return changed
     return None
 

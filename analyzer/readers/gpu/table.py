@@ -15,7 +15,7 @@ from analyzer.readers.gpu.frame import BANNER, DATE, Text, regions
 
 ANCHORS: tuple[str, ...] = (
     "NVIDIA-SMI ", "NVIDIA-SMI\t", "NVITOP", "Persistence-M", "Bus-Id", "MiB /", "MiB/", "MB /", "MlB /", "MIB /", "GiB / ",
-    "ERR! /", "Process name",
+    "ERR! /", "| Not Supported ", "Process name",
 )  # fmt: skip
 _KINDS = {"nvidia-smi": "nvidia-smi", "nvidia-smi vgpu": "nvidia-smi-vgpu", "nvitop": "nvitop"}
 

@@ -14,8 +14,12 @@ from analyzer.readers.launch.programs import program
 from analyzer.readers.launch.shell import Word
 from analyzer.readers.settings import is_secret
 
-ANCHORS = ("ShmSize", "docker inspect", "OOMKilled", "Exit Code:", "Exited (", "Restart Count:", '"ExitCode"', "Container ID:")
+ANCHORS = (
+    "ShmSize", "docker inspect", "container inspect", "OOMKilled", "Exit Code:", "Exited (", "Restart Count:", '"ExitCode"',
+    "Container ID:",
+)  # fmt: skip
 
+_INSPECT = re.compile(r"\b(?:docker|podman|nerdctl)\s+(?:container\s+)?inspect\b")
 _FIELD = re.compile(r"\{\{\s*(?:json\s+)?\.([\w.]+)\s*\}\}")
 _JSON_FIELD = re.compile(r'^\s*"(ShmSize|Memory|ExitCode|OOMKilled|Image)":\s*("(?:[^"\\]|\\.)*"|-?\d+|true|false),?\s*$')
 _EXITED = re.compile(r"\bExited \((\d+)\)")
@@ -30,9 +34,9 @@ def read(page: Page) -> list[Reading]:
     while index < len(page.lines):
         line = page.lines[index]
         reading = None
-        if "docker inspect" in line or "podman inspect" in line:
+        if _INSPECT.search(line):
             reading = _template(page, index) or _inspect(page, index + 1, index)
-        elif line.strip() == "[" and index + 1 < len(page.lines) and page.lines[index + 1].strip() == "{":
+        elif _begins(page, index):
             reading = _inspect(page, index, index)
         elif re.match(r"(?:Name|Namespace):\s+\S", line) or line.rstrip() == "Containers:":
             reading = _describe(page, index)
@@ -46,6 +50,12 @@ def read(page: Page) -> list[Reading]:
             index = reading.last
         index += 1
     return found
+
+
+def _begins(page: Page, index: int) -> bool:
+    """Whether the JSON of an inspected container begins here: whole, or its state cut out by grep or by hand."""
+    stripped = page.lines[index].strip()
+    return stripped == '"State": {' or (stripped == "[" and index + 1 < len(page.lines) and page.lines[index + 1].strip() == "{")
 
 
 def _template(page: Page, index: int) -> Reading | None:
