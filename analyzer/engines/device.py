@@ -189,7 +189,7 @@ def total_of_dump(case: Case, lines: Lines, gpu: int | None, rank: int | None) -
     """The card's size from a dump, where the log does not state it."""
     if "total" in lines:
         return
-    found = next((dump for dump in reversed(list(dumps.dumps(case, gpu, rank))) if not dump.match.doubt and _size(dump)), None)
+    found = next((dump for dump in reversed(list(dumps.dumps(case, gpu, rank, lines))) if not dump.match.doubt and _size(dump)), None)
     if found is not None:
         _total(case, lines, found)
 

@@ -45,7 +45,8 @@ def wanted(case: Case, gpu: int | None, rank: int | None, lines: Lines | None = 
     process = lines.get("process") if lines is not None else None
     parts = [lines.get(name) for name in ("weights", "kv_cache")] if lines is not None else []
     floor = sum(part for part in parts if part is not None) if parts and all(part is not None and part > 0 for part in parts) else None
-    total = lines.get("total") if lines is not None else view.bytes("device.total", rank) or view.bytes("oom.total", rank)
+    stated = lines.get("total") if lines is not None else None
+    total = stated or view.bytes("device.total", rank) or view.bytes("oom.total", rank)
     return Wanted(gpu, rank, total, process, floor, frozenset(pid for pid in own if pid is not None), family | own)
 
 

@@ -57,7 +57,8 @@ class Match:
     """The card (or slice of it) that a rank runs on, and whose processes are on it. Sizes in bytes.
 
     ``how`` the card was found: pid, uuid, index, total, sole. ``own_by``: how the own process was told: pid, name, amount; None where it
-    was not. ``comparable``: the dump's pids are those of the engine's tags. ``doubt``: the card's total does not fit the engine's.
+    was not. ``comparable``: the dump's pids are those of the engine's tags. ``doubt``: the card's total does not fit the engine's, or
+    is less than what the engine holds.
     """
 
     snapshot: GpuSnapshot
@@ -144,7 +145,7 @@ def match(snapshot: GpuSnapshot, wanted: Wanted, visible: tuple[int | str, ...] 
     total = _bytes(part.memory_total_mib if part is not None else card.memory_total_mib)
     used = _bytes(part.memory_used_mib if part is not None else card.memory_used_mib)
     free = _bytes(part.memory_free_mib if part is not None else card.memory_free_mib)
-    doubt = wanted.total is not None and total is not None and not same_total(wanted.total, total)
+    doubt = (wanted.total is not None and total is not None and not same_total(wanted.total, total)) or not _holds(total, wanted)
     rows = [row for row in snapshot.processes if on_card(row, card, snapshot) and _in_slice(row, part)]
     own, own_by = _own(rows, wanted, all_rows=snapshot.processes)
     rest = [row for row in rows if row not in own]
@@ -190,7 +191,8 @@ def _card(snapshot: GpuSnapshot, wanted: Wanted, visible: tuple[int | str, ...] 
     if len(cards) == 1 and (physical in (None, 0) or (visible is not None and len(visible) == 1) or wanted.rank in (None, 0)):
         part = _slice(snapshot, cards[0], wanted, entry)
         return None if part is None and _sliced(snapshot, cards[0]) else (cards[0], part, "sole")
-    if wanted.total is not None and len(candidates) == 1 and candidates[0].memory_total_mib is not None:
+    sized = wanted.total is not None or wanted.floor is not None  # CUDA's order is not the tool's: rank 0 is the fastest card
+    if sized and len(candidates) == 1 and candidates[0].memory_total_mib is not None:
         return (candidates[0], _slice(snapshot, candidates[0], wanted, entry), "total")
     if listed is not None and not candidates:
         return (listed, None, "index")  # another machine's dump: ``doubt`` says so
@@ -240,13 +242,21 @@ def _by_uuid(snapshot: GpuSnapshot, cards: Sequence[Gpu], entry: str) -> tuple[G
 
 
 def _fits(card: Gpu, snapshot: GpuSnapshot, wanted: Wanted) -> bool:
-    """Whether the engine's total can be this card's, or that of a slice of it. Without either figure nothing speaks against it."""
+    """Whether the engine's total can be this card's, or that of a slice of it, and what it holds lie there.
+
+    Without these figures nothing speaks against it.
+    """
     if wanted.total is None:
-        return True
+        return _holds(_bytes(card.memory_total_mib), wanted)
     if _slices(snapshot, card):
         return any(_slice_fits(part, wanted.total) for part in _slices(snapshot, card))
     total = _bytes(card.memory_total_mib)
     return total is None or same_total(wanted.total, total)
+
+
+def _holds(total: int | None, wanted: Wanted) -> bool:
+    """Whether weights and pool can lie on a card of this size."""
+    return total is None or wanted.floor is None or wanted.floor <= total + SAME_BYTES
 
 
 def _slices(snapshot: GpuSnapshot, card: Gpu) -> list[MigDevice]:

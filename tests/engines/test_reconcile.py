@@ -47,6 +47,23 @@ def test_visible_devices(value: str | None, found: tuple[int | str, ...] | None)
 
 
 @pytest.mark.parametrize(
+    ("totals", "floor", "index", "doubt"),
+    [
+        ((11264, 97884), 79.82, 1, False),  # CUDA's first card is the fastest, the tool's the one on the first slot
+        ((11264, 97884), 8.0, 0, False),
+        ((11264, 16384), 79.82, 0, True),  # none of them: another machine
+        ((11264,), 79.82, 0, True),
+        ((97884, 97884), 79.82, 0, False),
+    ],
+)
+def test_no_card_is_smaller_than_what_lies_on_it(totals: tuple[int, ...], floor: float, index: int, *, doubt: bool) -> None:
+    dump = snapshot(*(card(place, total) for place, total in enumerate(totals)))
+    found = match(dump, Wanted(gpu=0, rank=0, floor=round(floor * GIB)))
+    assert found is not None
+    assert (found.card.index, found.doubt) == (index, doubt)
+
+
+@pytest.mark.parametrize(
     ("engine", "dump_mib", "same"),
     [
         (79.25, 81920, True),  # A100 80 GB
