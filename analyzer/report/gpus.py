@@ -54,7 +54,8 @@ def tables(report: Report, _: Translate) -> list[Table]:
 def _card(snapshot: GpuSnapshot, card: Gpu, _: Translate) -> tuple[str, ...]:
     load = "" if card.utilization_percent is None else f"{card.utilization_percent:g} %"
     total = _size(card.memory_total_mib) or card.memory_status or ""
-    return (_plain(card.index), card.name or "", _notes(card, _), load, _size(card.memory_used_mib), total)
+    share = "" if card.memory_percent is None else f"{card.memory_percent:g} %"  # of a tool that prints no sizes
+    return (_plain(card.index), card.name or "", _notes(card, _), load, _size(card.memory_used_mib) or share, total)
 
 
 def _notes(card: Gpu, _: Translate) -> str:

@@ -1,4 +1,7 @@
-"""rocm-smi and amd-smi as text. The concise view gives a percentage only; amd-smi's GB have one decimal: neither is a size for a ledger."""
+"""rocm-smi and amd-smi as text. Their MB are 2**20 bytes (they divide by 1024 twice).
+
+The concise view gives a percentage only; amd-smi's GB have one decimal: neither is a size for a ledger.
+"""
 
 from __future__ import annotations
 
@@ -8,17 +11,32 @@ from collections.abc import Callable
 from analyzer.model import Gpu, GpuProcess, GpuSnapshot
 from analyzer.readers.base import Page, Reading
 from analyzer.readers.gpu.build import MAX_ROWS, Dump, plausible, reading
-from analyzer.readers.gpu.cells import amount, mebibytes, whole
-from analyzer.readers.gpu.strip import bare
+from analyzer.readers.gpu.cells import amount, is_cut, mebibytes, text_or_none, whole
+from analyzer.readers.gpu.strip import bare, bars
 
 ANCHORS: tuple[str, ...] = (
     "VRAM%", "VRAM Total Memory (B)", "VRAM Total Used Memory (B)", "VRAM_USAGE", "VRAM_USED", "VRAM_MEM", "TOTAL_VRAM",
-    "USED_VRAM", "VRAM USED",
+    "USED_VRAM", "VRAM USED", "OAM-ID", "mem_info_vram_",
 )  # fmt: skip
 
 _BYTES = re.compile(r"\s*GPU\[(?P<index>\d{1,3})\]\s*:\s*VRAM Total (?P<used>Used )?Memory \(B\):\s*(?P<size>\d{1,18})\s*$")
 _CSV = re.compile(r"\s*card(?P<index>\d{1,3}),")
 _TOKEN = re.compile(r"[\d.]+/[\d.]+ ?(?:[KMGT]i?B|%|W)|N/A(?:/N/A)?|-?[\d.]+ ?(?:mV|V/s|[KMGT]i?B|MHz|°C|C|W|%)(?=\s|$)|\S+")
+_BANNER = re.compile(r"AMD-SMI\s+v?(\d[\d.]*)")
+_HEADER = re.compile(r"HIP-ID\s+OAM-ID\s+Partition-Mode")
+_CARD = re.compile(
+    r"\s*(?P<bus>[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-9a-fA-F])\s+(?P<name>\S(?:.{0,80}?\S)?)\s+(?:\d+ %|N/A)"
+    r"\s+(?P<temp>\d+ °C|N/A)\s+(?P<ecc>\d+|N/A)\s+(?P<power>[\d.]+|N/A)/(?:[\d.]+|N/A) W\s*$"
+)
+_CARD_REST = re.compile(
+    r"\s*(?P<index>\d{1,3})\s+(?:\d{1,3}|N/A)\s+(?:\d{1,3}|N/A)\s+\S+\s+(?P<load>\d{1,3} %|N/A)\s+(?:[\d.]+(?: %)?|N/A)"
+    r"\s+(?P<used>\d{1,9})/(?P<total>\d{1,9}) MB\s*$"
+)
+_AMOUNT = r"[\d.]{1,12} [KMGT]?B|N/A"
+_RUNNING = re.compile(
+    rf"\s*(\d{{1,3}})\s+(\d{{1,10}})\s+(\S(?:.{{0,60}}?\S)?)\s+(?:{_AMOUNT})\s+({_AMOUNT})\s+(?:{_AMOUNT})\s+\S+(?: %)?\s*$"
+)
+_INFO = re.compile(r"/card(?P<index>\d{1,3})/device/mem_info_vram_(?P<name>total|used)(?::(?P<same>\d{1,18}))?\s*$")
 _METRIC = re.compile(r"\s*(?P<key>TOTAL_VRAM|USED_VRAM|FREE_VRAM|VRAM_MEM|PID|NAME|GPU)\s*:\s+(?P<value>\S.*?)\s*$")
 _SIZES = re.compile(r"(\d+(?:\.\d+)?)\s*/\s*(\d+(?:\.\d+)?)\s*GB")
 _FRAME = re.compile(r"\s*[=-]{10,}|\s*=+ .{0,60} =+\s*$|\s*\((?:DID|Junction)")
@@ -32,7 +50,7 @@ def read(page: Page) -> list[Reading]:
     while position < len(lines):
         outcome = None
         if any(anchor in lines[position] for anchor in ANCHORS):
-            for reader in (_concise, _sizes, _csv, _monitor, _metrics, _kfd):
+            for reader in (_concise, _sizes, _csv, _default, _monitor, _metrics, _kfd, _sysfs):
                 outcome = reader(page, position)
                 if outcome is not None:
                     break
@@ -154,11 +172,56 @@ def _csv(page: Page, position: int) -> _Outcome:
             if size is not None:
                 setattr(gpu, f"memory_{name}_mib", mebibytes(str(size), "B"))
                 dump.device_fact(f"device.{name}", size, "B", gpu.index, index)
+        stated = dict(zip(columns, cells, strict=True))
+        gpu.name = text_or_none(stated.get("Card Series", stated.get("Card series")))
+        gpu.utilization_percent = amount(stated.get("GPU use (%)", ""), "%")
         return True
 
     _walk(dump, position + 1, take)
     _refuse(dump)
     return ("rocm-smi", dump) if dump.snapshot.gpus else None
+
+
+def _default(page: Page, position: int) -> _Outcome:
+    """``amd-smi`` without a command (ROCm 7): a table of two lines a card, and one of processes."""
+    if _HEADER.search(bars(page.lines[position])) is None:
+        return None
+    first, banner = position, None
+    while banner is None and first > 0 and position - first < 8 and bars(page.lines[first - 1]).lstrip()[:1] in ("|", "+"):
+        first -= 1
+        banner = _BANNER.search(bars(page.lines[first]))
+    dump = Dump(page, GpuSnapshot(page.source(first), tool="amd-smi"), first, position)
+    dump.snapshot.tool_version = banner[1] if banner is not None else None
+    opened: list[Gpu] = []
+
+    def take(text: str, index: int) -> bool | None:
+        text = bars(text)
+        if text.lstrip()[:1] not in ("|", "+") or _HEADER.search(text) or _BANNER.search(text):
+            return False  # the end, or the next dump of a loop
+        plain = text.replace("|", " ")
+        row, rest = _CARD.match(plain), _CARD_REST.match(plain)
+        if row is not None and len(dump.snapshot.gpus) < MAX_ROWS:
+            gpu = Gpu(name=row["name"], name_truncated=is_cut(row["name"]), bus_id=row["bus"], ecc=row["ecc"])
+            gpu.temperature_c, gpu.power_w = amount(row["temp"], "°C"), amount(row["power"], "W")
+            gpu.line = page.first_line + index
+            opened[:] = [gpu]
+        elif rest is not None and opened:
+            gpu = opened.pop()
+            gpu.index, gpu.utilization_percent = int(rest["index"]), amount(rest["load"], "%")
+            used, total = mebibytes(rest["used"], "MB"), mebibytes(rest["total"], "MB")
+            if plausible(used, total):
+                gpu.memory_used_mib, gpu.memory_total_mib = used, total
+                dump.device(gpu, index)
+            dump.snapshot.gpus.append(gpu)
+        elif "No running processes found" in plain:
+            dump.snapshot.process_table = True
+        elif (process := _RUNNING.match(plain)) is not None:
+            dump.snapshot.process_table = True
+            dump.process(GpuProcess(int(process[1]), int(process[2]), process[3], "C", _exact(process[4])), index)
+        return True
+
+    _walk(dump, position + 1, take)
+    return ("amd-smi", dump) if dump.snapshot.gpus else None
 
 
 def _monitor(page: Page, position: int) -> _Outcome:
@@ -237,6 +300,27 @@ def _metrics(page: Page, position: int) -> _Outcome:
     _refuse(dump)
     dump.last = max(dump.last, position)
     return ("amd-smi", dump) if dump.snapshot.gpus or dump.snapshot.processes else None
+
+
+def _sysfs(page: Page, position: int) -> _Outcome:
+    """``/sys/class/drm/cardN/device/mem_info_vram_total`` and ``…_used`` as ``cat`` or ``grep`` prints them: bytes."""
+    dump = Dump(page, GpuSnapshot(page.source(position), tool="sysfs"), position, position)
+    for index in range(position, min(len(page.lines), position + 32)):
+        found = _INFO.search(bare(page.lines[index]))
+        if found is None:
+            continue
+        if found["same"] is None and index + 1 >= len(page.lines):
+            break
+        at = index if found["same"] is not None else index + 1
+        size = whole(found["same"] or bare(page.lines[at]))
+        if size is None:
+            break
+        gpu = _card(dump, int(found["index"]), at)
+        setattr(gpu, f"memory_{found['name']}_mib", mebibytes(str(size), "B"))
+        dump.device_fact(f"device.{found['name']}", size, "B", gpu.index, at)
+        dump.last = at
+    _refuse(dump)
+    return ("amd-sysfs", dump) if dump.facts else None
 
 
 def _kfd(page: Page, position: int) -> _Outcome:

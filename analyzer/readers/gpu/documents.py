@@ -10,7 +10,7 @@ from typing import Any
 from analyzer.model import Gpu, GpuProcess, GpuSnapshot
 from analyzer.readers.base import Page, Reading
 from analyzer.readers.gpu.build import MAX_ROWS, Dump, plausible, reading
-from analyzer.readers.gpu.cells import amount, mebibytes, whole
+from analyzer.readers.gpu.cells import amount, mebibytes, text_or_none, whole
 from analyzer.readers.gpu.strip import bare
 
 ANCHORS: tuple[str, ...] = ('"device_name"', '"memory.used"', '"memory.total"', '"VRAM Total Memory (B)"')
@@ -179,6 +179,7 @@ def _rocm(page: Page, value: dict[str, Any], first: int, last: int) -> Dump:
             continue
         gpu = Gpu(int(found[1]), line=page.first_line + lines.next(key, 0))
         gpu.utilization_percent = amount(_text(item.get("GPU use (%)")), "%")
+        gpu.name = text_or_none(_text(item.get("Card Series", item.get("Card series"))))
         total, used = whole(_text(item.get("VRAM Total Memory (B)"))), whole(_text(item.get("VRAM Total Used Memory (B)")))
         if plausible(_mib(used), _mib(total)):
             gpu.memory_total_mib, gpu.memory_used_mib = _mib(total), _mib(used)

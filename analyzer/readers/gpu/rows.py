@@ -34,7 +34,7 @@ _SECOND = re.compile(
     (?P<power>\d{{1,5}}(?:\.\d+)?\s?W?|N/A|ERR!)\s*/\s*(?P<cap>\d{{1,5}}(?:\.\d+)?\s?W?|N/A|ERR!)
     \s+(?P<memory>{_SIZE}\s*/\s*{_SIZE}|(?:{_GONE})(?:\s*/\s*N/A)?)
     (?:\s+(?P<util>\d{{1,3}}\s?%|N/A|ERR!)(?:\s+(?P<mode>Default|E\.\ ?Process|E\.\ ?Thread|Prohibited|N/A|ERR!|[A-Z]\S{{0,20}}))?)?
-    (?:\s+UTL:.*)?\s*$""",
+    (?:\s+(?:UTL|MEM):.*)?\s*$""",
     re.VERBOSE,
 )
 #: What is left of the second line when somebody typed it again: the pair, and something that only a card's line has.

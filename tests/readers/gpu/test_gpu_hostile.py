@@ -47,6 +47,9 @@ HOSTILE: dict[str, Callable[[int], list[str]]] = {
     "topology": lambda n: ["GPU0 GPU1 CPU Affinity", *["GPU0 X SYS"] * n],
     "rocm": lambda n: ["GPU  VRAM%  GPU%", *["0 1% 2%"] * n],
     "amd-smi": lambda n: ["GPU POWER VRAM_USED", *["0 1 W 2 MB"] * n],
+    "amd-smi table": lambda n: ["| GPU  HIP-ID  OAM-ID  Partition-Mode |"] * n,
+    "amd-smi cards": lambda n: ["| GPU  HIP-ID  OAM-ID  Partition-Mode |", *["| 0000:1b:00.0 A  N/A N/A 0 N/A/750 W |"] * n],
+    "sysfs": lambda n: ["/sys/class/drm/card0/device/mem_info_vram_used"] * n,
     "amd-smi metric": lambda n: ["    TOTAL_VRAM: 1 MB"] * n,
     "errors": lambda n: ["No devices were found"] * n,
 }

@@ -103,6 +103,32 @@ ONE = [
      [(0, 178381, 196288, None, 93)], []),
     ("amd-smi metric", "GPU: 0\n    MEM_USAGE:\n        TOTAL_VRAM: 196288 MB\n        USED_VRAM: 283 MB\n        FREE_VRAM: 196005 MB",
      [(0, 283, 196288, 196005, None)], []),
+    ("amd-smi's table", ("+------------------------------------------------------------------------------+\n"
+     "| AMD-SMI 26.2.1+fc0010cf6a    amdgpu version: 6.16.6   ROCm version: 7.2.0    |\n"
+     "| VBIOS version: 00158742                                                      |\n"
+     "| Platform: Linux Baremetal                                                    |\n"
+     "|-------------------------------------+----------------------------------------|\n"
+     "| BDF                        GPU-Name | Mem-Uti   Temp   UEC       Power-Usage |\n"
+     "| GPU  HIP-ID  OAM-ID  Partition-Mode | GFX-Uti    Fan               Mem-Usage |\n"
+     "|=====================================+========================================|\n"
+     "| 0000:03:00.0 ...Radeon AI PRO R9700 | 1 %      79 °C   0           103/300 W |\n"
+     "|   0       0     N/A             N/A | 100 %   38.82           29777/32624 MB |\n"
+     "|-------------------------------------+----------------------------------------|\n"
+     "| 0000:43:00.0 ...Radeon AI PRO R9700 | 0 %      80 °C   0            92/300 W |\n"
+     "|   1       1       0        SPX/NPS1 | N/A     40.0 %          29777/32624 MB |\n"
+     "+-------------------------------------+----------------------------------------+\n"
+     "| Processes:                                                                   |\n"
+     "|  GPU        PID  Process Name          GTT_MEM  VRAM_MEM  MEM_USAGE     CU % |\n"
+     "|==============================================================================|\n"
+     "|    0     213534  python3.12             5.9 MB   54.7 KB    18.2 GB        0 |\n"
+     "+------------------------------------------------------------------------------+"),
+     [(0, 29777, 32624, None, 100), (1, 29777, 32624, None, None)], [(0, 213534, "python3.12", None)]),
+    ("amdgpu's own files", ("# cat /sys/class/drm/card0/device/mem_info_vram_used\n6812925952\n\n"
+     "# cat /sys/class/drm/card0/device/mem_info_vram_total\n8573157376"), [(0, 6497.3125, 8176.0, None, None)], []),
+    ("nvitop's compact view with a bar at its right", ("│ NVITOP 1.3.2   Driver Version: 570.144   CUDA Driver Version: 12.8 │\n├───┤\n"
+     "│ GPU Fan Temp Perf Pwr:Usg/Cap │         Memory-Usage │ GPU-Util  Compute M. │\n╞═══╡\n"
+     "│   0 30%  35C  P8   14W / 300W │  22.69MiB / 47.99GiB │      0%      Default │ MEM: ▏ 0.0%                            │"),
+     [(0, 22.69, pytest.approx(49141.76), None, 0)], []),
     ("nvitop's compact view", ("│ NVITOP 1.5.1   Driver Version: 570.133.07   CUDA Driver Version: 12.8 │\n├───┤\n"
      "│ GPU Fan Temp Perf Pwr:Usg/Cap │         Memory-Usage │ GPU-Util  Compute M. │\n╞═══╡\n"
      "│   0 62%  61C  P2  287W / 300W │  46.00GiB / 47.99GiB │     98%      Default │\n╘═══╛\n"
@@ -110,6 +136,33 @@ ONE = [
      "│   0   31201 C    alice 45.78GiB  97 101.2   3.4   1:02:33  python3 -m vllm │"), [(0, 47104, pytest.approx(49141.76), None, 98)],
      [(0, 31201, "python3 -m vllm", pytest.approx(46878.72))]),
 ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "load"),
+    [
+        (("device,GPU use (%),VRAM Total Memory (B),VRAM Total Used Memory (B),Card Series,Card Model\n"
+          "card0,7,21458059264,27856896,Radeon RX 7900 XT,0x744c"), "Radeon RX 7900 XT", 7),
+        ("device,VRAM Total Memory (B),VRAM Total Used Memory (B),Card series\ncard0,21458059264,27856896,N/A", None, None),
+        ('{"card0": {"GPU use (%)": "7", "VRAM Total Memory (B)": "21458059264", "Card Series": "Radeon RX 7900 XT"}}', "Radeon RX 7900 XT", 7),
+    ],
+)  # fmt: skip
+def test_rocm_smi_names_the_card(text: str, name: str | None, load: int | None) -> None:
+    gpu = snapshots(text)[0].gpus[0]
+    assert (gpu.name, gpu.utilization_percent) == (name, load)
+
+
+def test_a_loop_of_amd_smi_is_a_dump_each_time() -> None:
+    one = (
+        "+------------------------------------------------------------------------------+\n"
+        "| AMD-SMI 26.0.0+37d158ab      amdgpu version: 6.16.13  ROCm version: 7.0.0    |\n"
+        "| GPU  HIP-ID  OAM-ID  Partition-Mode | GFX-Uti    Fan               Mem-Usage |\n"
+        "| 0000:1b:00.0 ...Instinct MI300X OAM | N/A        N/A   0           N/A/750 W |\n"
+        "|   0       0       1        SPX/NPS1 | N/A        N/A        {used}/196592 MB |\n"
+        "+-------------------------------------+----------------------------------------+\n"
+    )
+    found = snapshots(one.format(used=149820) + one.format(used=149821))
+    assert [(snapshot.tool_version, cards(snapshot)[0][1]) for snapshot in found] == [("26.0.0", 149820), ("26.0.0", 149821)]
 
 
 @pytest.mark.parametrize(("text", "want_cards", "want_processes"), [row[1:] for row in ONE], ids=[row[0] for row in ONE])
