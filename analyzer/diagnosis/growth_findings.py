@@ -201,9 +201,9 @@ def _who(track: Track) -> tuple[str, str]:
     if track.name == CARD:
         return f"GPU {_index(track)}", f"GPU {_index(track)}"
     names = {
-        "process.rss": ("resident host memory", "常驻主机内存"),
-        "host.limit_used": ("the container's memory", "容器内存"),
-        "host.used": ("the host's memory", "主机内存"),
+        "process.rss": ("Resident host memory", "常驻主机内存"),
+        "host.limit_used": ("The container's memory", "容器内存"),
+        "host.used": ("The host's memory", "主机内存"),
     }
     en, zh = names.get(track.name, (track.name, track.name))
     return (f"{en} of process {track.pid}", f"进程 {track.pid} 的{zh}") if track.pid is not None else (en, zh)
