@@ -30,6 +30,7 @@ READERS: tuple[str, ...] = (
     "gpu.listing",
     "gpu.topology",
     "gpu.amd",
+    "gpu.dcgm",
     "gpu.errors",
     "launch",
     "model_config",

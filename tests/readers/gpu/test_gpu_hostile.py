@@ -49,6 +49,7 @@ HOSTILE: dict[str, Callable[[int], list[str]]] = {
     "amd-smi": lambda n: ["GPU POWER VRAM_USED", *["0 1 W 2 MB"] * n],
     "amd-smi table": lambda n: ["| GPU  HIP-ID  OAM-ID  Partition-Mode |"] * n,
     "amd-smi cards": lambda n: ["| GPU  HIP-ID  OAM-ID  Partition-Mode |", *["| 0000:1b:00.0 A  N/A N/A 0 N/A/750 W |"] * n],
+    "dcgm": lambda n: [f'DCGM_FI_DEV_FB_USED{{gpu="{place}"}} 1' for place in range(n)],
     "sysfs": lambda n: ["/sys/class/drm/card0/device/mem_info_vram_used"] * n,
     "amd-smi metric": lambda n: ["    TOTAL_VRAM: 1 MB"] * n,
     "errors": lambda n: ["No devices were found"] * n,

@@ -123,6 +123,11 @@ ONE = [
      "|    0     213534  python3.12             5.9 MB   54.7 KB    18.2 GB        0 |\n"
      "+------------------------------------------------------------------------------+"),
      [(0, 29777, 32624, None, 100), (1, 29777, 32624, None, None)], [(0, 213534, "python3.12", None)]),
+    ("dcgm-exporter", ("# HELP DCGM_FI_DEV_FB_FREE Framebuffer memory free (in MiB).\n# TYPE DCGM_FI_DEV_FB_FREE gauge\n"
+     'DCGM_FI_DEV_GPU_UTIL{gpu="0",UUID="GPU-1",modelName="GRID A100-8C"} 12\nDCGM_FI_DEV_FB_FREE{gpu="0",UUID="GPU-1"} 7531\n'
+     'DCGM_FI_DEV_FB_FREE{gpu="1",UUID="GPU-2"} 7000\nDCGM_FI_DEV_FB_FREE{gpu="1",UUID="GPU-2",GPU_I_ID="3"} 99\n'
+     'DCGM_FI_DEV_FB_USED{gpu="0",UUID="GPU-1"} 0\nDCGM_FI_DEV_FB_USED{gpu="1",UUID="GPU-2"} 531'),
+     [(0, 0, None, 7531, 12), (1, 531, None, 7000, None)], []),
     ("amdgpu's own files", ("# cat /sys/class/drm/card0/device/mem_info_vram_used\n6812925952\n\n"
      "# cat /sys/class/drm/card0/device/mem_info_vram_total\n8573157376"), [(0, 6497.3125, 8176.0, None, None)], []),
     ("nvitop's compact view with a bar at its right", ("│ NVITOP 1.3.2   Driver Version: 570.144   CUDA Driver Version: 12.8 │\n├───┤\n"
