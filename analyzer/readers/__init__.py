@@ -31,6 +31,7 @@ READERS: tuple[str, ...] = (
     "gpu.topology",
     "gpu.amd",
     "gpu.dcgm",
+    "gpu.xpu",
     "gpu.errors",
     "launch",
     "model_config",

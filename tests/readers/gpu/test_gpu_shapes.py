@@ -128,6 +128,17 @@ ONE = [
      'DCGM_FI_DEV_FB_FREE{gpu="1",UUID="GPU-2"} 7000\nDCGM_FI_DEV_FB_FREE{gpu="1",UUID="GPU-2",GPU_I_ID="3"} 99\n'
      'DCGM_FI_DEV_FB_USED{gpu="0",UUID="GPU-1"} 0\nDCGM_FI_DEV_FB_USED{gpu="1",UUID="GPU-2"} 531'),
      [(0, 0, None, 7531, 12), (1, 531, None, 7000, None)], []),
+    ("xpu-smi stats", ("+-----------------------------+------------+\n| Device ID                   | 1          |\n"
+     "+-----------------------------+------------+\n| GPU Utilization (%)         | 3          |\n"
+     "| EU Array Active (%)         |            |\n+-----------------------------+------------+\n"
+     "| GPU Power (W)               | 15         |\n| GPU Memory Used (MiB)       | 14210      |\n"
+     "| GPU Memory Util (%)         | 87         |\n+-----------------------------+------------+"),
+     [(1, 14210, None, None, 3)], []),
+    ("xpu-smi discovery --dump", ("Device ID,Device Name,UUID,PCI BDF Address,Memory Physical Size\n"
+     '0,"Intel(R) Data Center GPU Flex 170","00000000-0000-0000-0000-56c000008086","0000:4d:00.0","16384.00 MiB"'),
+     [(0, None, 16384.0, None, None)], []),
+    ("xpu-smi dump", ("Timestamp, DeviceId, GPU Memory Used (MiB)\n20:06:34.704,    0, 8283.38\n20:06:34.704,    1,  N/A"),
+     [(0, 8283.38, None, None, None), (1, None, None, None, None)], []),
     ("amdgpu's own files", ("# cat /sys/class/drm/card0/device/mem_info_vram_used\n6812925952\n\n"
      "# cat /sys/class/drm/card0/device/mem_info_vram_total\n8573157376"), [(0, 6497.3125, 8176.0, None, None)], []),
     ("nvitop's compact view with a bar at its right", ("│ NVITOP 1.3.2   Driver Version: 570.144   CUDA Driver Version: 12.8 │\n├───┤\n"
@@ -179,6 +190,8 @@ def test_shape(text: str, want_cards: list[Any], want_processes: list[Any]) -> N
 
 
 NOTHING = {
+    "xpu-smi by tile": "Timestamp, DeviceId, TileId, GPU Memory Used (MiB)\n20:06:21.081,    0,    0, 39.12",
+    "a dashboard's panels": "| Panel | Metric |\n|---|---|\n| GPU Memory Used (MiB) | `DCGM_FI_DEV_FB_USED` |",
     "a person's own table": "| GPU | model | used |\n|-----|-------|------|\n| 0 | 3090 | 21918MiB / 24576MiB |",
     "a log line with sizes": "INFO 01-15 10:22:31 [x.py:3] buffers 512MiB / 1024MiB, name, memory",
     "prose": "I ran NVIDIA-SMI and memory.used was high, then pid 3 died",
