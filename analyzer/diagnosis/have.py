@@ -24,9 +24,9 @@ def _lines(*patterns: str) -> Callable[[View], bool]:
     return lambda view: not view.attempt.patterns.isdisjoint(patterns)
 
 
-def _kernel(prefix: str) -> Callable[[View], bool]:
+def _kernel(*prefixes: str) -> Callable[[View], bool]:
     """Whether the kernel log is there, with a line of this kind."""
-    return lambda view: any(is_kernel(event) and event.pattern.id.startswith(prefix) for event in view.attempt.all_events())
+    return lambda view: any(is_kernel(event) and event.pattern.id.startswith(prefixes) for event in view.attempt.all_events())
 
 
 def _busy(view: View) -> bool:
@@ -74,7 +74,7 @@ HAVE: dict[str, Callable[[View], bool]] = {
     "nvidia_smi_while_hanging": _busy,
     "preload_and_smi": lambda view: _signs("linux.vgpu_interposer")(view) and _busy(view),
     "nccl_debug_log": _signs("nccl.init_complete", "nccl.init_start", "nccl.connected", "nccl.channel_p2p", "nccl.nvls_available"),
-    "xid_lines": _kernel("nvidia."),
+    "xid_lines": _kernel("nvidia.xid.", "nvidia.sxid.", "nvidia.nvrm."),
     "kernel_oom_lines": _kernel("linux.oom"),
     "dmesg_oom": _kernel("linux.oom"),
     "engine_log_same_time": _engine_log,

@@ -190,6 +190,16 @@ def test_what_the_kernel_printed_before_did_not_follow(first: str, then: str, *,
     assert fault.severity.value == ("error" if follows else "warning")
 
 
+DEAD_ROW = "|ERR!  ERR! ERR!    ERR! / ERR! |      0MiB / 46068MiB |    ERR!      Default |\n"
+
+
+@pytest.mark.parametrize(("log", "state", "cause"), [(SERVING, "healthy", "healthy"), ("", "failed", "gpu.lost")])
+def test_a_card_that_does_not_answer_may_be_anothers(log: str, state: str, cause: str) -> None:
+    """A server that serves is not failed by a dead card of the same machine."""
+    outcome = said(*([log] if log else []), DEAD_ROW).outcome
+    assert (outcome.state.value, outcome.cause) == (state, cause)
+
+
 def test_a_card_that_never_initialised_is_why_none_is_listed() -> None:
     kernel = (
         "NVRM: _kgspBootGspRm: unexpected WPR2 already up, cannot proceed with booting GSP\nNVRM: RmInitAdapter: Cannot initialize GSP "
