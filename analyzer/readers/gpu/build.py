@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from analyzer.model import Fact, Gpu, GpuProcess, GpuSnapshot
@@ -26,12 +26,13 @@ class Dump:
     last: int
     facts: list[Fact] = field(default_factory=list)
 
-    def device(self, gpu: Gpu, index: int, text: str | None = None) -> None:
-        """Add a card's memory as facts; ``index`` is the page's line that states it."""
+    def device(self, gpu: Gpu, index: int, text: str | None = None, printed: Mapping[str, tuple[Number, str]] | None = None) -> None:
+        """Add a card's memory as facts; ``index`` is the page's line that states it, ``printed`` its figures that are not in MiB."""
         values = {"total": gpu.memory_total_mib, "used": gpu.memory_used_mib, "free": gpu.memory_free_mib}
         for name, value in values.items():
             if value is not None:
-                self.device_fact(f"device.{name}", value, "MiB", gpu.index, index, text)
+                size, unit = (printed or {}).get(name, (value, "MiB"))
+                self.device_fact(f"device.{name}", size, unit, gpu.index, index, text)
 
     def device_fact(self, name: str, value: Number, unit: str, gpu: int | None, index: int, text: str | None = None) -> None:
         """One figure of a card, in the unit in which the line prints it."""

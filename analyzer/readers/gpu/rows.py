@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from analyzer.model import Gpu, GpuProcess, MigDevice
+from analyzer.model.units import Number, number
 from analyzer.readers.gpu.build import plausible
 from analyzer.readers.gpu.cells import amount, is_cut, mebibytes, on_off, trouble, whole, word
 
@@ -39,6 +40,7 @@ _SECOND = re.compile(
 )
 #: What is left of the second line when somebody typed it again: the pair, and something that only a card's line has.
 _PAIR = re.compile(rf"(?P<memory>{_SIZE}\s*/\s*{_SIZE})(?:\s+(?P<util>\d{{1,3}}\s?%|N/A))?")
+_PRINTED = re.compile(r"(?<![\d.])(\d{1,12}(?:\.\d{1,4})?)\s?([KMGT]i?B)")
 _TELLTALE = re.compile(r"\bP\d{1,2}\b|\b\d{1,3}C\b|\d\s?W\b|Default")
 _MIG_MODE = re.compile(r"\s*(N/A|Enabled\*?|Disabled\*?|ERR!)\s*$")
 _MIG = re.compile(
@@ -152,6 +154,11 @@ def nvitop_process(text: str) -> GpuProcess | None:
         return None
     kind = found["type"].replace("X", "C+G")
     return GpuProcess(int(found["gpu"]), int(found["pid"]), found["name"], kind, mebibytes(found["memory"]))
+
+
+def in_gibibytes(text: str) -> list[tuple[Number, str] | None]:
+    """The sizes of a row, with their unit where nvitop prints GiB; None for one in MiB."""
+    return [(number(found[1]), "GiB") if found[2][0] == "G" else None for found in _PRINTED.finditer(text)]
 
 
 def looks_like_row(text: str) -> bool:

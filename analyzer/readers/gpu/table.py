@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 
 from analyzer.model import Gpu, GpuSnapshot, VirtualGpu
-from analyzer.model.units import natural
+from analyzer.model.units import Number, natural
 from analyzer.readers.base import Page, Reading
 from analyzer.readers.gpu import rows
 from analyzer.readers.gpu.build import MAX_ROWS, Dump, reading
@@ -165,7 +165,7 @@ class _Table:
         if self._gpu is not None and self._lines == 1:
             if rows.second(plain, self._gpu) is not None:
                 self._lines = 2
-                self._dump.device(self._gpu, text.index, text.text)
+                self._dump.device(self._gpu, text.index, text.text, _printed(text))
                 return
         elif self._gpu is not None and self._lines == 2 and rows.mig_mode(plain, self._gpu):
             self._gpu = None
@@ -187,7 +187,7 @@ class _Table:
         gpu.line = self._page.first_line + text.index
         self._snapshot.gpus.append(gpu)
         self._gpu, self._lines = gpu, 2
-        self._dump.device(gpu, text.index, text.text)
+        self._dump.device(gpu, text.index, text.text, _printed(text))
         return True
 
     def _mig(self, text: Text) -> None:
@@ -214,7 +214,8 @@ class _Table:
         reader = rows.nvitop_process if self._snapshot.tool == "nvitop" else rows.process
         process = reader(stripped.strip("|"))
         if process is not None:
-            self._dump.process(process, text.index, text.text)
+            sizes = rows.in_gibibytes(stripped) if self._snapshot.tool == "nvitop" and process.used_mib is not None else []
+            self._dump.process(process, text.index, text.text, printed=sizes[0] if sizes else None)
             self._snapshot.process_table = True
 
     def _vgpu(self, text: Text) -> None:
@@ -235,6 +236,11 @@ class _Table:
         used = amount(cells[2], "%") if word(cells[2]) is None else None
         line = self._page.first_line + text.index
         self._snapshot.vgpus.append(VirtualGpu(self._snapshot.gpus[-1].index, identifier, name.strip() or None, vm_name, used, line))
+
+
+def _printed(text: Text) -> dict[str, tuple[Number, str]]:
+    """Use and size of the card's line as they are printed, where that is in GiB (nvitop)."""
+    return {name: size for name, size in zip(("used", "total"), rows.in_gibibytes(text.plain), strict=False) if size is not None}
 
 
 def _altered(texts: Sequence[Text]) -> bool:
