@@ -7,6 +7,7 @@ as long as both come from the same namespace, and dates, as long as both are pri
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 from analyzer.facts.attempt import Attempt
@@ -79,21 +80,30 @@ def _pid(event: Event) -> int | None:
 
 
 def _long_before(event: Event, attempt: Attempt) -> bool:
-    """Dated, and so long before the attempt's first dated line that no time zone explains it.
-
-    The engine prints no year, so the two are taken to be at most half a year apart.
-    """
+    """Dated, and so long before the attempt's first dated line that no time zone explains it."""
     then = date_of(_DMESG.search(event.places[0].text))
     times = [*attempt.stage_times.values(), *(time for series in attempt.series.values() for time, _ in series.points[:1])]
     began = [date_of(ENGINE_TIME.search(time)) for time in times]
     known = [moment for moment in began if moment is not None]
     if then is None or not known:
         return False
-    before = min(known) - then
-    year = timedelta(days=366)
-    if abs(before) > year / 2:  # the turn of a year lies between the two
-        before += year if before < timedelta(0) else -year
-    return before > ZONES
+    return _apart(then, min(known)) > ZONES
+
+
+def long_after(event: Event, failures: Sequence[Event]) -> bool:
+    """Dated, and so long after every dated one of the engine's own errors that no time zone explains it: it did not bring them about."""
+    then = date_of(_DMESG.search(event.places[0].text))
+    dates = [date_of(ENGINE_TIME.search(failure.time)) for failure in failures if failure.time is not None]
+    known = [moment for moment in dates if moment is not None]
+    return then is not None and bool(known) and all(_apart(moment, then) > ZONES for moment in known)
+
+
+def _apart(first: datetime, second: datetime) -> timedelta:
+    """From ``first`` to ``second``, of which no year is known: at most half a year, either way."""
+    apart, year = second - first, timedelta(days=366)
+    if abs(apart) > year / 2:  # the turn of a year lies between the two
+        apart += year if apart < timedelta(0) else -year
+    return apart
 
 
 def date_of(matched: re.Match[str] | None) -> datetime | None:

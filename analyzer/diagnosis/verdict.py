@@ -96,7 +96,8 @@ def _with_kernel(
     kept = [
         (event, cause)
         for event, cause in aside
-        if not silent or kernel.belongs(event, view.attempt) or (cause.startswith("host_oom") and view.attempt.shutdown is None)
+        if not kernel.long_after(event, [own for own, _ in fatal])
+        and (not silent or kernel.belongs(event, view.attempt) or (cause.startswith("host_oom") and view.attempt.shutdown is None))
     ]
     first = next((cause for _, cause in fatal if not cause.startswith(("echo.", "symptom."))), "cuda_error")
     broken = [item for item in kept if item[1] in CARD_FAILED and first.startswith(ON_THE_CARD)]

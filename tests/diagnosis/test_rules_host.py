@@ -117,6 +117,7 @@ def test_what_an_exit_code_says(code: int, cause: str | None, confidence: str | 
 
 
 DECEMBER = "Tue Dec  2 03:04:05 2025"
+EVENING, DAYS_LATER = "Sun Jan 25 20:04:01 2026", "Wed Jan 28 09:12:44 2026"
 CONTAINED = SERVING.replace("pid=4001", "pid=1").replace("pid=4102", "pid=231")
 LOST = "[9.2] NVRM: Xid (PCI:0000:83:00): 79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus.\n"
 XID = "[{clock}] NVRM: Xid (PCI:0000:83:00): {code}, pid={pid}, name={name}, Ch 00000008\n"
@@ -273,6 +274,14 @@ def test_a_state_that_was_cut_out_of_docker_inspect() -> None:
         # An engine that fails: the kernel's line of the same process is its consequence or its reason, an old one neither.
         (SERVING + STRAY, XID.format(clock="93410.1", code=31, pid=4102, name="VLLM::Worker_TP"), "failed", "cuda_error.illegal_access"),
         (SERVING + LAUNCH, LOST, "failed", "gpu.xid.79"),
+        (SERVING + LAUNCH, XID.format(clock=EVENING, code=79, pid="'<unknown>'", name="<unknown>"), "failed", "gpu.xid.79"),
+        (
+            SERVING + LAUNCH,
+            XID.format(clock=DAYS_LATER, code=79, pid="'<unknown>'", name="<unknown>"),
+            "failed",
+            "cuda_error.launch_failure",
+        ),
+        (SERVING + STRAY, XID.format(clock=DAYS_LATER, code=31, pid=4102, name="VLLM::Worker_TP"), "failed", "cuda_error.illegal_access"),
         (SERVING + STRAY, XID.format(clock=DECEMBER, code=48, pid=4102 + 9, name="python3"), "failed", "cuda_error.illegal_access"),
     ],
 )
