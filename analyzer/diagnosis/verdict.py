@@ -178,7 +178,8 @@ def _first_error(view: View, messengers: list[tuple[Event, str]]) -> Event | Non
     found = [
         event
         for event in view.attempt.all_events()
-        if event.pattern.marks == "suspect" and event.cause is None and not order.recovered(event, view.attempt)
+        if event.pattern.marks == "suspect" and event.cause is None and not kernel.is_kernel(event)
+        and not order.recovered(event, view.attempt)
         and (event.places[0].input, event.places[0].line) not in lines
     ]  # fmt: skip
     own = [event for event in found if event.process is not None and not event.process.name.startswith("APIServer")]
