@@ -10,6 +10,7 @@ from analyzer.diagnosis import beside, command
 from analyzer.diagnosis.findings import other_findings, root_finding
 from analyzer.diagnosis.fingerprint import fingerprint, likeness
 from analyzer.diagnosis.rules import refine
+from analyzer.diagnosis.rules.engines import refined_by_engine
 from analyzer.diagnosis.timeline import timeline
 from analyzer.diagnosis.verdict import Verdict, verdict
 from analyzer.engines import engine
@@ -127,7 +128,7 @@ def _earlier(record: Record, attempts: Sequence[Attempt], names: Sequence[str], 
     past = _Past()
     for attempt in attempts:
         shown = view(record, attempt, names, redactor.clean, library.scopes, last=False)
-        outcome = verdict(shown, library.causes)
+        outcome = refined_by_engine(shown, verdict(shown, library.causes))
         past.infos.append(_info(attempt, outcome, names))
         past.ledgers += _case(shown, outcome).ledgers
         past.facts += shown.facts

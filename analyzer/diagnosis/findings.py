@@ -46,6 +46,7 @@ def root_finding(case: Case, verdict: Verdict, library: Library) -> Finding:
     view = case.view
     cause = library.causes.get(verdict.cause) if verdict.cause is not None else None
     known = figures(case)
+    arithmetic = engine(view.engine)
     pattern = verdict.event.pattern if verdict.event is not None else None
     if cause is None:
         failed = verdict.state is State.FAILED
@@ -54,6 +55,8 @@ def root_finding(case: Case, verdict: Verdict, library: Library) -> Finding:
             named = tuple(name for name in named if name != "first_worker_error")  # it is there
         evidence = _evidence(case, verdict, library, ())
         family = library.families.get(pattern.cause or "") if pattern is not None and failed else None
+        changed = build_fixes(family.fixes, case, library) if family is not None else ()
+        named = tuple(dict.fromkeys([*(name for name in (family.needs if family is not None else ()) if not have(name, view)), *named]))
         return Finding(
             None,
             Severity.ERROR if failed else Severity.INFO,
@@ -64,7 +67,8 @@ def root_finding(case: Case, verdict: Verdict, library: Library) -> Finding:
             else _open_words(view, pattern.text if pattern is not None and failed else None, known, verdict),
             evidence,
             root=True,
-            needs=words.needs(named, library, known),
+            needs=words.needs(list(dict.fromkeys(arithmetic.need(name, view) for name in named)), library, known),
+            fixes=changed,
             pattern=pattern.id if pattern is not None else None,
             stage=verdict.stage,
         )
@@ -85,12 +89,12 @@ def root_finding(case: Case, verdict: Verdict, library: Library) -> Finding:
         words.explanation(cause, said.text if said is not None else None, known, also=of_family),
         evidence,
         root=True,
-        needs=words.needs([name for name in needs if not have(name, view)], library, known),
+        needs=words.needs([arithmetic.need(name, view) for name in needs if not have(name, view)], library, known),
         not_this=words.not_this(against, library, known),
         fixes=changed,
         pattern=pattern.id if pattern is not None else None,
         stage=verdict.stage,
-        window=engine(view.engine).window(case, changed),
+        window=arithmetic.window(case, changed),
     )
 
 
@@ -116,11 +120,13 @@ def other_findings(case: Case, verdict: Verdict, library: Library) -> list[Findi
         if cause_id is None or cause_id in found or f"{verdict.cause}.".startswith(f"{cause_id}."):
             continue  # the root itself, or a rank that names it more coarsely
         cause = library.causes[cause_id].of(view.engine)
+        if verdict.cause is None and not cause.echo and verdict.event is not None and event.pattern is verdict.event.pattern:
+            continue  # the root, whose cause stays open though its stage suggests one
         stopping = view.attempt.shutdown_order is not None and event.order > view.attempt.shutdown_order
         if cause.echo and stopping and verdict.state in (State.HEALTHY, State.DEGRADED):
             continue  # what a server says of its own parts while it is being stopped explains nothing
         grave = severity(event, cause_id, library.causes)
-        if order.recovered(event, view.attempt) and grave is Severity.ERROR:
+        if order.overcome(event, view.attempt, library.causes) and grave is Severity.ERROR:
             grave = Severity.INFO
         if grave is Severity.ERROR and (verdict.state is State.HEALTHY or _stood_before(event, verdict)):
             grave = Severity.WARNING

@@ -163,6 +163,31 @@ def _dated(event: Event) -> bool:
     return any(frame.stage is not None and not frame.serving for frame, _ in event.frames)
 
 
+def overcome(event: Event, attempt: Attempt, causes: Mapping[str, Cause]) -> bool:
+    """Whether the run went on after the event, or may have: it belongs to a try at the load after which another one follows.
+
+    An engine that lays out its layers by trying (Ollama from 0.11.5 on) says in words of its own that it gave up. Where only a messenger
+    says so, the tries are the reason.
+    """
+    if recovered(event, attempt):
+        return True
+    if not _of_a_trial(event, attempt):
+        return False
+    given_up = [later for later in attempt.all_events() if later.order > event.order and _ends(later, attempt, causes)]
+    return not all(causes[later.cause or ""].echo for later in given_up) or not given_up
+
+
+def _of_a_trial(event: Event, attempt: Attempt) -> bool:
+    """Whether a buffer of a stated size was refused in a try. A call that aborts the runner states none; the trier's own words end it."""
+    return bool(event.figures) and event.pattern.engine != attempt.trier and (event.tried or attempt.trial_order > event.order)
+
+
+def _ends(event: Event, attempt: Attempt, causes: Mapping[str, Cause]) -> bool:
+    """Whether the event ends the load: an error of no try."""
+    known = causes.get(event.cause or "")
+    return known is not None and known.severity == "error" and not event.pattern.keeps_running and not _of_a_trial(event, attempt)
+
+
 def consequences(found: Sequence[tuple[Event, str]], causes: Mapping[str, Cause]) -> dict[int, str]:
     """place in ``found`` -> the cause it follows from, for every error that another one of ``found`` drags behind it."""
     present = [cause for _, cause in found]

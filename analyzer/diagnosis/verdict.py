@@ -64,14 +64,14 @@ def verdict(view: View, causes: Mapping[str, Cause]) -> Verdict:
             if mine and severity(event, cause, causes) is Severity.ERROR:
                 aside.append((event, cause))
             continue
-        if order.recovered(event, attempt):
+        if order.overcome(event, attempt, causes):
             continue
         follows = causes[cause].echo or order.tears_down(event)
         if follows and attempt.shutdown_order is not None and attempt.shutdown_order < event.order:
             continue  # what a server says of its own parts while it is being stopped
         if severity(event, cause, causes) is Severity.ERROR:
             fatal.append((event, cause))
-    found = order.root(_with_kernel(view, fatal, aside, events), causes)
+    found = order.root(_with_kernel(view, fatal, aside, events, causes), causes)
     if found is not None:
         event, cause = found
         confidence = Confidence(event.pattern.confidence) if event.pattern.confidence else Confidence.CERTAIN
@@ -80,11 +80,11 @@ def verdict(view: View, causes: Mapping[str, Cause]) -> Verdict:
     if fatal:
         return _messengers(view, fatal, _undated(events, view, causes))
     # An exception before it was not the end, one after it follows.
-    return _undated(events, view, causes) or _suspects(view, events) or _cut_short(view) or _running(view, events, causes)
+    return _undated(events, view, causes) or _suspects(view, events, causes) or _cut_short(view) or _running(view, events, causes)
 
 
 def _with_kernel(
-    view: View, fatal: list[tuple[Event, str]], aside: list[tuple[Event, str]], events: list[Event]
+    view: View, fatal: list[tuple[Event, str]], aside: list[tuple[Event, str]], events: list[Event], causes: Mapping[str, Cause]
 ) -> list[tuple[Event, str]]:
     """The engine's fatal errors, then the kernel's: which of them drags which behind is told by the causes, not by the order of the inputs.
 
@@ -92,7 +92,7 @@ def _with_kernel(
     Where the engine reports nothing and serves, a kernel's line counts that names one of its processes, and a kill of a server's process:
     the killed one cannot report it. An Xid alone may be older, or another program's.
     """
-    silent = not fatal and _suspects(view, events) is None and _serving(view)
+    silent = not fatal and _suspects(view, events, causes) is None and _serving(view)
     kept = [
         (event, cause)
         for event, cause in aside
@@ -187,7 +187,7 @@ def _first_error(view: View, messengers: list[tuple[Event, str]]) -> Event | Non
     return next(iter(own or graver or found), None)
 
 
-def _suspects(view: View, events: list[Event]) -> Verdict | None:
+def _suspects(view: View, events: list[Event], causes: Mapping[str, Cause]) -> Verdict | None:
     """Lines that look like the end: an exception that nothing followed, a bare ``Killed``.
 
     An exception that refuses one request is none, nor is what the kernel does to other programs beside an engine that serves.
@@ -200,7 +200,7 @@ def _suspects(view: View, events: list[Event]) -> Verdict | None:
         if event.pattern.marks == "suspect"
         and event.cause is None
         and not kernel.is_kernel(event)  # somebody ran short of memory, or was killed for it: no server, as far as the line tells
-        and not order.recovered(event, attempt)
+        and not order.overcome(event, attempt, causes)
         and (event.pattern.severity == Severity.ERROR or not _outlived(view, event))
         and _line(event) not in refused
     ]
@@ -240,7 +240,7 @@ def _undated(events: list[Event], view: View, causes: Mapping[str, Cause]) -> Ve
     """An error of a known family whose stage nothing tells, in a text that holds little else: it failed, of what exactly is open."""
     for event in events:
         unresolved = event.cause is not None and order.refined(event, causes) is None and not event.pattern.keeps_running
-        if unresolved and not order.recovered(event, view.attempt):
+        if unresolved and not order.overcome(event, view.attempt, causes):
             return Verdict(State.FAILED, None, None, event=event)
     return None
 

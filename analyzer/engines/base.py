@@ -83,6 +83,10 @@ class Engine:
         """What is worth explaining about a running server: causes of the family ``healthy`` with their lines."""
         return ()
 
+    def need(self, name: str, view: View) -> str:
+        """The need ``name``, or the one that asks the same of this engine's devices."""
+        return name
+
     def extra_figures(self, case: Case) -> Mapping[str, str | Text]:
         """Further figures for sentences: derived ones, by placeholder name."""
         return {}

@@ -16,3 +16,4 @@ class Refinement:
     stage: str | None = None
     confidence: Confidence | None = None
     evidence: list[Source] = field(default_factory=list)
+    open: bool = False  # the cause that the stage suggests is not proven: it stays open

@@ -108,6 +108,9 @@ class Attempt:
     frames: dict[str, list[tuple[Frame, Place]]] = field(default_factory=dict)
     unfinished: dict[str, Traceback] = field(default_factory=dict)  # process -> its traceback that has not ended
     last_statistics: Place | None = None
+    trier: str | None = None  # the engine that loads by trying
+    trial_order: int = -1  # of the last line that begins one of several tries at the load
+    trying: bool = False  # whether that try is still on: no later step has come
     signs: dict[str, Sign] = field(default_factory=dict)  # pattern id -> its lines
     patterns: set[str] = field(default_factory=set)  # ids of the patterns that were seen
     recent: deque[Place] = field(default_factory=lambda: deque(maxlen=RECENT))  # the last lines that anything recognised
@@ -172,6 +175,7 @@ class Attempt:
         """A line of ``process`` shows that the run has come to ``stage``."""
         self.stages.setdefault(stage, place)
         self.last_stage_places[stage] = place
+        self.trying = self.trying and STAGE_ORDER[stage] <= STAGE_ORDER["weight_load"]
         if time:
             self.stage_times.setdefault(stage, time)
         name, pid = (process.name, process.pid) if process else ("", None)

@@ -22,6 +22,11 @@ def of_process(name: str, pid: int | None) -> str | None:
     return "vllm" if pid is not None and _TAGS.fullmatch(name) else None
 
 
+def outer(engine: str | None, unit: str | None) -> str | None:
+    """The engine that let a line of ``engine`` through, where the service that printed it (``unit``) bears its name."""
+    return unit if unit is not None and unit in RUN_BY.get(engine or "", ()) else None
+
+
 def leading(counts: Mapping[str, int]) -> str | None:
     """The engine that ``counts`` (engine -> its recognised lines) speaks for: an outer one before its inner one, else the most lines."""
     if len(counts) == 1:

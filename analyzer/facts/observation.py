@@ -98,6 +98,7 @@ class Event:
     figures: tuple[Observation, ...] = ()
     groups: dict[str, str] = field(default_factory=dict)
     count: int = 1
+    tried: bool = False  # it came in one of several tries at the load
     statistics: Place | None = None  # the first statistics line after it, where no other event came between: how the server did then
     followed_service: bool = False  # what an engine prints only after it has served stands beside it: see order.date_by_messengers
 

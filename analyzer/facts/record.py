@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from analyzer.facts.attempt import Attempt, SettingSeen, Traceback, process_key
-from analyzer.facts.engine import MANY_LOADS, foreign, of_process
+from analyzer.facts.engine import MANY_LOADS, foreign, of_process, outer
 from analyzer.facts.observation import Event, Observation, Place, excerpt
 from analyzer.facts.oom import own_process
 from analyzer.intake.lines import Line
@@ -144,6 +144,9 @@ class Record:
                 attempt.narrow(pattern.versions)
         if pattern.engine:
             attempt.engines[pattern.engine] = attempt.engines.get(pattern.engine, 0) + 1
+            around = outer(pattern.engine, line.unit)
+            if around is not None:
+                attempt.engines[around] = attempt.engines.get(around, 0) + 1
         elif line.process is not None and not attempt.engines:
             printer = of_process(line.process.name, line.process.pid)
             if printer is not None:
@@ -166,6 +169,8 @@ class Record:
             attempt.shutdown, attempt.shutdown_order = place, self.order
         elif pattern.marks == "refused" and len(attempt.refusals) < REFUSALS:
             attempt.refusals.append(place)
+        elif pattern.marks == "trial":
+            attempt.trier, attempt.trial_order, attempt.trying = pattern.engine, self.order, True
         elif pattern.marks == "sign":
             attempt.add_sign(pattern.id, place, hit.groups)
         if pattern.cause is not None or pattern.marks == "suspect":
@@ -270,6 +275,7 @@ class Record:
                 frames,
                 tuple(figures),
                 hit.groups,
+                tried=attempt.trying,
             )
         )
 

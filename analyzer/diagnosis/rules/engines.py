@@ -22,7 +22,7 @@ def refined_by_engine(view: View, verdict: Verdict) -> Verdict:
         verdict,
         state=State(found.state) if found.state is not None else verdict.state,
         stage=found.stage or verdict.stage,
-        cause=found.cause or verdict.cause,
+        cause=None if found.open else found.cause or verdict.cause,
         confidence=found.confidence or verdict.confidence,
         evidence=[*verdict.evidence, *found.evidence],
         follows=verdict.cause if changed and verdict.cause is not None else verdict.follows,
