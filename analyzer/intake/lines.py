@@ -45,6 +45,9 @@ _RECORD = re.compile(
 _BRACKET = re.compile(r"\[(?P<time>(?:\d{4}-\d\d-\d\d )?\d\d:\d\d:\d\d)(?:[.,]\d+)?(?P<name>(?: [A-Z][A-Z_]{0,10}\d+)*)\] ?")
 #: Markdown's bold in a quoted line: words and figures only, so that neither ``**kwargs`` nor ``2**30`` is taken for it.
 _BOLD = re.compile(r"(?<![\w*])\*\*(\w(?:[\w.,:% -]{0,120}[\w.%])?)\*\*(?![\w*])")
+# llama.cpp of 2026: time since the start (minutes.seconds.milliseconds.microseconds) and level, behind the port of a router's child.
+_LLAMA = re.compile(r"(?:\[\d{2,5}\] )?\d{1,6}\.\d\d\.\d{3}\.\d{3} (?P<level>[DIWE]) ")
+_LLAMA_LEVELS = {"D": "DEBUG", "I": "INFO", "W": "WARNING", "E": "ERROR"}
 _REPEATED = re.compile(r"\s*\[repeated (\d{1,9})x across cluster\](?:\s*\(Ray deduplicates logs.*)?\s*$")
 _GROUPS = re.compile(r"(DP|PP|PCP|TP|DCP|EP)(\d{1,6})")
 _FILE_RANK = re.compile(r"\s{0,8}\[rank(\d{1,6})\]:?\s?")
@@ -87,6 +90,7 @@ class Line:
     file: str | None = None
     repeated: int = 1
     wrapped: bool = False  # a platform or a log collector stood around it
+    unit: str | None = None  # the service that printed it, as journald or compose name it
 
 
 def clean(text: str) -> str:
@@ -182,12 +186,15 @@ def _json_line(text: str, number: int) -> Line | None:
 def _prefixed(text: str, rest: str, number: int, time: str | None, *, wrapped: bool) -> Line:
     if "**" in rest:
         rest = _BOLD.sub(r"\1", rest)
+    unit: str | None = None
     for wrapper in _WRAPPERS:
         matched = wrapper.match(rest)
         if matched:
             rest = rest[matched.end() :]
             time = time or matched.groupdict().get("time")
             wrapped = True
+            named = matched.groupdict()
+            unit = unit or named.get("unit") or named.get("service")
     process: Process | None = None
     ip = None
     ray = _RAY.match(rest)
@@ -215,6 +222,9 @@ def _prefixed(text: str, rest: str, number: int, time: str | None, *, wrapped: b
         rest, time = rest[bracket.end() :], bracket["time"]
         if bracket["name"]:
             process = _with_groups(Process(bracket["name"].strip()))
+    llama = _LLAMA.match(rest) if record is None else None
+    if llama:
+        rest, level = rest[llama.end() :], _LLAMA_LEVELS[llama["level"]]
     file_rank = _FILE_RANK.match(rest)
     if file_rank:
         rest = rest[file_rank.end() :]
@@ -225,7 +235,7 @@ def _prefixed(text: str, rest: str, number: int, time: str | None, *, wrapped: b
         again = _REPEATED.search(rest)
         if again:
             repeated, rest = int(again[1]), rest[: again.start()]
-    return Line(number, text, rest, process, level, time, file, repeated, wrapped)
+    return Line(number, text, rest, process, level, time, file, repeated, wrapped, unit)
 
 
 def _with_groups(process: Process) -> Process:

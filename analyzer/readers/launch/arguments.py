@@ -46,6 +46,7 @@ OTHER_ALIASES: dict[str, dict[str, str]] = {
         "-mg": "--main-gpu",
         "-ot": "--override-tensor",
         "-ncmoe": "--n-cpu-moe",
+        "-cmoe": "--cpu-moe",
         "-md": "--model-draft",
         "-hf": "--hf-repo",
         "-t": "--threads",
