@@ -178,6 +178,7 @@ def test_a_messenger_suggests_no_fix_and_asks_for_the_cause(cause: Cause) -> Non
 COMPUTED: dict[str, set[str]] = {
     "fewer_gpu_layers": {"before", "to", "arithmetic"},
     "llama_automatic_fit": set(),
+    "gguf_mapped": set(),
     "smaller_context_other_engines": {"to", "arithmetic"},
     "sglang_raise_mem_fraction": {"to", "arithmetic"},
     "sglang_lower_mem_fraction": {"before", "to", "arithmetic"},

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from analyzer.engines.base import Server
 from analyzer.engines.case import Case
-from analyzer.engines.llama_cpp import fixes, proof
+from analyzer.engines.llama_cpp import fixes, needs, proof
 from analyzer.engines.llama_cpp.ledger import ledgers
 from analyzer.engines.refinement import Refinement
 from analyzer.facts.view import View
@@ -34,6 +34,9 @@ class LlamaCpp(Server):
 
     def refine(self, case: Case) -> Refinement | None:
         return proof.refine(case)
+
+    def need(self, name: str, view: View) -> str:
+        return needs.need(name, view)
 
     def possible_versions(self, view: View) -> Range:
         """Any: a build's number is no version."""

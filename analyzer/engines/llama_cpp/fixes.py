@@ -15,7 +15,7 @@ from analyzer.facts.view import View
 from analyzer.model import Action, Change, FlagChange, Text
 from analyzer.model.units import GIB, human, natural
 
-LAYERS, CONTEXT = "--n-gpu-layers", "--ctx-size"
+LAYERS, CONTEXT, ALL_EXPERTS = "--n-gpu-layers", "--ctx-size", "--cpu-moe"
 #: A context that most uses get by with, where no figure bounds it.
 USUAL_CONTEXT = 8192
 #: Bytes of one value of a cache type, scales of a block included.
@@ -38,14 +38,15 @@ def layers(case: Case) -> Layers | None:
     """What a layer takes, where one GPU holds all that are offloaded; None for several, whose split is not printed."""
     view = case.view
     count = view.number("offload.layers")
-    names = ("oom.tried", "weights.needed", "compute_buffers.needed")
+    loading = (case.cause or "").endswith("weight_load") or case.cause == "engine.version_bug.layer_size_estimate"
+    names = ("weights.needed",) if loading else ("oom.tried", "compute_buffers.needed")
     tried = next((fact.bytes for fact in case.figures if fact.name in names and fact.bytes), None)
     known = {fact.gpu for fact in view.facts if fact.name in ("weights", "weights.needed") and fact.gpu is not None}
     if not count or tried is None or len(known) > 1:
         return None
     gpu = next(iter(known), 0)
     free = [fact.bytes for fact in view.all("device.free_at_start") if fact.bytes and fact.gpu in (gpu, None)]
-    if (case.cause is not None and case.cause.endswith("weight_load")) or case.cause == "engine.version_bug.layer_size_estimate":
+    if loading:
         return Layers(int(count), tried / int(count), tried, free[-1] if free else None)
     held = sum(size for name in ("weights", "kv_cache") for size, _ in buffers(view, name, gpu, alone=True))
     return Layers(int(count), held / int(count), tried, None) if held else None
@@ -89,16 +90,22 @@ def fewer_layers(case: Case) -> Computed | None:
 
 
 def _by_hand(case: Case) -> Computed:
+    view = case.view
+    # With --cpu-moe no expert is on a GPU any more.
+    mixture = Text(", raise --n-cpu-moe for a mixture of experts", "；MoE 模型增大 --n-cpu-moe")
+    experts = Text("", "") if ALL_EXPERTS in view.settings else mixture
     action = (
         Text("lower num_gpu (model parameter or API option)", "减小 num_gpu（模型参数或 API 选项）")
         if case.view.engine == "ollama"
         else Text(
-            "lower -ngl, raise --n-cpu-moe for a mixture of experts, or give the full device less in --tensor-split",
-            "减小 -ngl；MoE 模型增大 --n-cpu-moe；或在 --tensor-split 中减少已满那张卡的份额",
+            f"lower -ngl{experts.en}, or give the full device less in --tensor-split",
+            f"减小 -ngl{experts.zh}；或在 --tensor-split 中减少已满那张卡的份额",
         )
     )
     empty = Text("", "")
-    values: dict[str, str | Text] = {"before": Text("all asked for", "所要求的层数"), "to": Text("fewer", "更少"), "arithmetic": empty}
+    asked = view.setting(LAYERS)
+    before = str(asked) if asked is not None else Text("all asked for", "所要求的层数")
+    values: dict[str, str | Text] = {"before": before, "to": Text("fewer", "更少"), "arithmetic": empty}
     return Computed((Action(action),), values)
 
 
@@ -187,9 +194,22 @@ def _stated(view: View, flag: str) -> int | str | None:
     return value if isinstance(value, (int, str)) and not isinstance(value, bool) else None
 
 
+def mapped_file(case: Case) -> Computed | None:
+    """The model's file mapped into memory, where a line says that it is not."""
+    if "llama.mmap_off" not in case.view.attempt.signs:
+        return None
+    action = (
+        Text("remove use_mmap=false (model parameter or API option)", "去掉 use_mmap=false（模型参数或 API 选项）")
+        if case.view.engine == "ollama"
+        else Text("remove --no-mmap", "去掉 --no-mmap")
+    )
+    return Computed((Action(action),), {})
+
+
 SOLVERS: dict[str, Callable[[Case], Computed | None]] = {
     "fewer_gpu_layers": fewer_layers,
     "llama_automatic_fit": automatic_fit,
+    "gguf_mapped": mapped_file,
     "smaller_context_other_engines": smaller_context,
     "stop_process": stop_process,
 }

@@ -63,11 +63,21 @@ def _card(view: View, lines: Lines, gpu: int, *, alone: bool) -> None:
         lines.measured("total", totals[-1])
     starts = of_gpu(view, "device.free_at_start", gpu, alone=alone)
     total = lines.get("total")
-    if total is not None and starts and starts[0].bytes is not None and _exact(totals[-1], starts[0]):
-        lines.derived("other_processes", total - starts[0].bytes, "total − free before the load", starts[0].source)
+    starts = [fact for fact in starts if not _at_exit(view, fact)]
+    before = starts[0].bytes if starts and totals and _exact(totals[-1], starts[0]) else None
+    # Of memory that a GPU shares with the host more may be free than its total says: then nothing is known of others.
+    if total is not None and before is not None and before <= total:
+        lines.derived("other_processes", total - before, "total − free before the load", starts[0].source)
     table = by_pattern(of_gpu(view, "device.free", gpu, alone=alone), lambda pattern: pattern == TABLE)
     if table:
         lines.measured("free", table[-1])
+
+
+def _at_exit(view: View, fact: Fact) -> bool:
+    """Whether the table ``fact`` stands in was printed after the start, though its remainder is below zero as in a projection: a driver
+    (SYCL's) that reports everything free. Its parts are measured then, and what it calls free is not."""
+    came = view.attempt.ready or view.attempt.shutdown
+    return fact.pattern == PROJECTED and came is not None and fact.source.line > came.line
 
 
 def _exact(total: Fact, free: Fact) -> bool:
@@ -84,6 +94,10 @@ def _parts(case: Case, lines: Lines, gpu: int, *, alone: bool) -> None:
         mine = [(place, groups) for place, groups in state.seen if groups.get("gpu") == str(gpu)]
         sizes = [(round(float(number(groups["size"])) * MIB), view.source(place)) for place, groups in mine]
         add_sum(lines, "state_cache", sizes)
+    for name in PARTS:
+        at_exit = [fact for fact in of_gpu(view, f"{name}.needed", gpu, alone=alone) if _at_exit(view, fact)]
+        if name not in lines and at_exit:
+            lines.measured(name, at_exit[-1])
     if "weights" not in lines and case.state in ("healthy", "degraded"):
         planned = by_pattern(of_gpu(view, "weights.needed", gpu, alone=alone), lambda pattern: pattern == PROJECTED)
         if planned and planned[-1].bytes:

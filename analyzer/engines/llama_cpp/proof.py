@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
+
 from analyzer.engines.case import Case
 from analyzer.engines.refinement import Refinement
+from analyzer.facts.observation import Event
 from analyzer.facts.view import View
 from analyzer.model import Confidence, Fact, Source
 
@@ -11,6 +14,23 @@ SLOTS = "args.num_parallel_multiplies_context"
 ALLOCATIONS = frozenset({"cuda_oom.weight_load", "cuda_oom.kv_init", "cuda_oom.compute_buffer", SLOTS})
 #: From so many slots on, one in place of them gives back more than three quarters of the cache.
 MANY_SLOTS = 4
+#: Errors of a call to the driver that do not say what the memory was for.
+STEPS = frozenset(
+    {
+        "llama.oom.step",
+        "llama.oom.cublas",
+        "llama.oom.metal",
+        "llama.oom.metal_above_limit",
+        "llama.oom.vulkan_thrown",
+        "llama.sycl.native_api",
+    }
+)
+#: Refused buffers of which nothing tells what they were for. The first ones are the weights: a list of devices above them dates nothing.
+BUFFERS = frozenset({"llama.oom.bare", "llama.oom.sycl"})
+#: Any of these shows that the cache is there.
+CACHES = ("kv_cache", "host.kv_cache", "kv_cache.total")
+#: Functions that run in a step only: the kernels' pool (ggml_cuda_pool_leg::alloc and its names before), never the loading of weights.
+POOL = re.compile(r"alloc|ggml_cuda_pool_\w+|cublas_handle")
 #: Cause -> signs whose lines say what was asked for.
 SIGNS = {
     "cuda_oom.weight_load": ("llama.fit.aborted", "llama.layers"),
@@ -33,14 +53,33 @@ def refine(case: Case) -> Refinement | None:
         return None
     if event.pattern.id == "llama.kv.failed" and cause is None:
         return _host_cache(case)
-    if event.pattern.id == "llama.oom.step" and cause == "cuda_oom.serving":
-        starting = event.stage in ("kv_init", "warmup") and case.view.attempt.ready is None
-        return Refinement("cuda_oom.warmup", stage="warmup") if starting else Refinement(stage="serving")
+    if event.pattern.id in BUFFERS and cause == "cuda_oom.device_init":
+        return Refinement(open=True)
+    if event.pattern.id in STEPS:
+        return _step(case, event)
     if cause not in ALLOCATIONS:
         return None
     if _slots_decide(case):
         return Refinement(SLOTS, confidence=Confidence.CERTAIN, evidence=evidence(case.view, SLOTS))
     return Refinement(evidence=evidence(case.view, cause or ""))
+
+
+def _step(case: Case, event: Event) -> Refinement | None:
+    """By how far the start had come. After the cache it is a step; before it, what runs in steps only cannot be dated by such lines.
+
+    Before the weights nothing of llama.cpp's own lies on the card. Ollama's server goes on between two loads: its lines date nothing there.
+    """
+    stage = event.stage
+    if stage is None:
+        return None
+    if stage == "warmup" or (stage == "kv_init" and any(case.view.all(name) for name in CACHES)):
+        return Refinement("cuda_oom.warmup", stage="warmup")
+    if stage in ("serving", "shutdown"):
+        return Refinement(stage="serving")
+    in_a_step = stage == "kv_init" or event.pattern.id != "llama.oom.step" or POOL.fullmatch(event.groups.get("function", "")) is not None
+    if in_a_step or (stage != "weight_load" and case.view.engine == "ollama"):
+        return Refinement(open=True)
+    return Refinement(confidence=Confidence.LIKELY)
 
 
 def evidence(view: View, cause: str) -> list[Source]:

@@ -55,6 +55,28 @@ def test_the_table_at_exit_closes() -> None:
     assert mib(found["unaccounted"]) == 72.0  # 451 less what others held, and a MiB of truncation
 
 
+def test_a_table_after_the_start_is_measured_whatever_its_remainder() -> None:
+    """The driver reports all memory as free: nothing is known of others."""
+    assert {name: mib(size) for name, size in ledger(of("llama-sycl-exit.log")).items()} == {
+        "total": 15473.0,
+        "weights": 1242.0,
+        "kv_cache": 120.0,
+        "compute_buffers": 563.0,
+    }
+
+
+def test_more_free_than_there_is_says_nothing_of_others() -> None:
+    line = "common_memory_breakdown_print: |   - ROCm0 (8060S Graphics) | 122880 = 124161 + (103173 = 99478 +    3295 +     398) +     -104455 |\n"
+    found = ledger(told(f"[34333] 0.00.731.657 I {line}"))
+    assert mib(found["total"]) == 122880.0
+    assert "other_processes" not in found
+
+
+def test_the_default_list_of_devices_is_read_behind_its_prefix() -> None:
+    facts = {fact["name"]: fact["value"] for fact in of("llama-devices-2026.log")["facts"]}
+    assert (facts["device.total"], facts["device.free_at_start"]) == (24123, 23755)
+
+
 @pytest.mark.parametrize("rest", ["17592186036877", "-7539"])
 def test_a_projection_is_not_summed(rest: str) -> None:
     report = told(
