@@ -12,8 +12,17 @@ from analyzer.patterns.load import load
 from tests.engines.logs import FOLDER, of
 
 #: File -> (engine, state, stage, cause).
-ROWS = {
+ROWS: dict[str, tuple[str | None, str, str | None, str | None]] = {
     "hf-dp.log": ("transformers", "failed", "weight_load", "cuda_oom.weight_load"),
+    "llama-cells-full.log": ("llama.cpp", "degraded", "serving", "request.context_length_exceeded"),
+    "llama-devices-2026.log": ("llama.cpp", "unknown", "warmup", None),
+    "llama-draft-measured.log": (None, "unknown", None, None),
+    "llama-first-call-2023.log": ("llama.cpp", "failed", "device_init", "cuda_oom.device_init"),
+    "llama-list-then-refused.log": ("llama.cpp", "failed", "device_init", None),
+    "llama-metal-above-limit.log": ("llama.cpp", "failed", None, None),
+    "llama-sycl-exit.log": ("llama.cpp", "healthy", "shutdown", "healthy"),
+    "llama-vulkan-limit.log": ("llama.cpp", "failed", "kv_init", None),
+    "llama-vulkan-piece.log": ("llama.cpp", "failed", None, None),
     "llama-2026.log": ("llama.cpp", "failed", "weight_load", "cuda_oom.weight_load"),
     "llama-host-oom.log": ("llama.cpp", "failed", "kv_init", "host_oom.kv_init"),
     "llama-partial-ok.log": ("llama.cpp", "degraded", "weight_load", "engine.fallback.cpu_offload"),
@@ -21,6 +30,12 @@ ROWS = {
     "lmd-no-blocks.log": ("lmdeploy", "failed", "serving", None),
     "lmd-old-driver.log": ("lmdeploy", "failed", "device_init", "driver.too_old"),
     "lmd-pt.log": ("lmdeploy", "failed", "kv_init", "kv_cache.no_memory_left"),
+    "ollama-alloc-retries.log": ("ollama", "unknown", "weight_load", None),
+    "ollama-alloc-then-cpu.log": ("ollama", "degraded", "serving", "engine.fallback.cpu_offload"),
+    "ollama-client-error-first.log": ("ollama", "failed", "serving", "cuda_oom.serving"),
+    "ollama-commit-failed.log": ("ollama", "failed", "weight_load", "cuda_oom.weight_load"),
+    "ollama-rocm-stream.log": ("ollama", "failed", None, None),
+    "ollama-v-cache.log": ("ollama", "failed", "launch", "args.invalid_value"),
     "ollama-step.log": ("ollama", "failed", "serving", "cuda_oom.serving"),
     "ollama-zero-layers-ok.log": ("ollama", "degraded", "weight_load", "engine.fallback.cpu_offload"),
     "sgl-02.log": ("sglang", "healthy", "serving", "healthy"),

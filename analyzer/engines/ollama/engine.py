@@ -6,9 +6,10 @@ from collections.abc import Mapping
 
 from analyzer.engines.base import Server
 from analyzer.engines.case import Case
-from analyzer.engines.llama_cpp import fixes, proof
+from analyzer.engines.llama_cpp import fixes, needs, proof
 from analyzer.engines.llama_cpp.ledger import ledgers
 from analyzer.engines.refinement import Refinement
+from analyzer.facts.view import View
 from analyzer.model import Confidence, Ledger
 
 LAYER_SIZE = "engine.version_bug.layer_size_estimate"
@@ -37,6 +38,9 @@ class Ollama(Server):
             ]
             return Refinement(LAYER_SIZE, confidence=Confidence.LIKELY, evidence=sources)
         return proof.refine(case)
+
+    def need(self, name: str, view: View) -> str:
+        return needs.need(name, view)
 
 
 ENGINE = Ollama()
