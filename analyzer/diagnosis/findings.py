@@ -45,33 +45,11 @@ def root_finding(case: Case, verdict: Verdict, library: Library) -> Finding:
     """The finding on which the outcome rests."""
     view = case.view
     cause = library.causes.get(verdict.cause) if verdict.cause is not None else None
+    if cause is None:
+        return _open_finding(case, verdict, library)
     known = figures(case)
     arithmetic = engine(view.engine)
     pattern = verdict.event.pattern if verdict.event is not None else None
-    if cause is None:
-        failed = verdict.state is State.FAILED
-        named = _open_needs(view, library, failed=failed)
-        if verdict.event is not None and verdict.event.pattern.marks == "suspect":
-            named = tuple(name for name in named if name != "first_worker_error")  # it is there
-        evidence = _evidence(case, verdict, library, ())
-        family = library.families.get(pattern.cause or "") if pattern is not None and failed else None
-        changed = build_fixes(family.fixes, case, library) if family is not None else ()
-        named = tuple(dict.fromkeys([*(name for name in (family.needs if family is not None else ()) if not have(name, view)), *named]))
-        return Finding(
-            None,
-            Severity.ERROR if failed else Severity.INFO,
-            verdict.confidence,
-            Text.of(family.title) if family is not None else words.UNKNOWN_TITLE,
-            words.explanation(family, None, known, also=pattern.text)
-            if family is not None and pattern is not None
-            else _open_words(view, pattern.text if pattern is not None and failed else None, known, verdict),
-            evidence,
-            root=True,
-            needs=words.needs(list(dict.fromkeys(arithmetic.need(name, view) for name in named)), library, known),
-            fixes=changed,
-            pattern=pattern.id if pattern is not None else None,
-            stage=verdict.stage,
-        )
     cause = cause.of(view.engine)
     said = _telling(case, cause.id)
     fixes = said.fixes if said is not None and said.fixes is not None else cause.fixes
@@ -108,6 +86,37 @@ def _telling(case: Case, cause: str) -> Pattern | None:
         return first
     beside = (event.pattern for event in case.view.attempt.all_events() if event.cause == cause)
     return next((pattern for pattern in beside if pattern.text is not None), first)
+
+
+def _open_finding(case: Case, verdict: Verdict, library: Library) -> Finding:
+    """Where the cause is open: what is known of its family, and what would settle it."""
+    view, known, failed = case.view, figures(case), verdict.state is State.FAILED
+    pattern = verdict.event.pattern if verdict.event is not None else None
+    family = library.families.get(pattern.cause or "") if pattern is not None and failed else None
+    named = _open_needs(view, library, failed=failed)
+    if pattern is not None and pattern.marks == "suspect":
+        named = tuple(name for name in named if name != "first_worker_error")  # it is there
+    line = pattern.text if pattern is not None and failed else None
+    title, text = words.UNKNOWN_TITLE, _open_words(view, line, known, verdict)
+    fixes: tuple[Fix, ...] = ()
+    if family is not None and pattern is not None:
+        title, text = Text.of(family.title), words.explanation(family, None, known, also=pattern.text)
+        fixes = build_fixes(family.fixes, case, library)
+        named = (*(name for name in family.needs if not have(name, view)), *named)
+    asked = dict.fromkeys(engine(view.engine).need(name, view) for name in named)
+    return Finding(
+        None,
+        Severity.ERROR if failed else Severity.INFO,
+        verdict.confidence,
+        title,
+        text,
+        _evidence(case, verdict, library, ()),
+        root=True,
+        needs=words.needs(list(asked), library, known),
+        fixes=fixes,
+        pattern=pattern.id if pattern is not None else None,
+        stage=verdict.stage,
+    )
 
 
 def other_findings(case: Case, verdict: Verdict, library: Library) -> list[Finding]:

@@ -24,7 +24,8 @@ def of_process(name: str, pid: int | None) -> str | None:
 
 def outer(engine: str | None, unit: str | None) -> str | None:
     """The engine that let a line of ``engine`` through, where the service that printed it (``unit``) bears its name."""
-    return unit if unit is not None and unit in RUN_BY.get(engine or "", ()) else None
+    name = (unit or "").rstrip("0123456789").rstrip("-_")  # compose numbers its containers
+    return name if name in RUN_BY.get(engine or "", ()) else None
 
 
 def leading(counts: Mapping[str, int]) -> str | None:

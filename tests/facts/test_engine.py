@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analyzer.facts.engine import LIBRARIES, foreign, leading, of_process
+from analyzer.facts.engine import LIBRARIES, foreign, leading, of_process, outer
 
 
 @pytest.mark.parametrize(
@@ -55,6 +55,21 @@ def test_a_tag_tells_the_engine(tag: str, pid: int | None, engine: str | None) -
 )
 def test_foreign(engine: str | None, other: str | None, apart: bool) -> None:
     assert foreign(engine, other) is apart
+
+
+@pytest.mark.parametrize(
+    ("engine", "unit", "around"),
+    [
+        ("llama.cpp", "ollama", "ollama"),
+        ("llama.cpp", "ollama-1", "ollama"),
+        ("llama.cpp", "llama-server", None),
+        ("vllm", "ollama", None),
+        ("llama.cpp", None, None),
+        (None, "ollama", None),
+    ],
+)
+def test_the_service_that_printed_a_line_names_the_engine_around(engine: str | None, unit: str | None, around: str | None) -> None:
+    assert outer(engine, unit) == around
 
 
 NAMES = st.sampled_from(["vllm", "sglang", "llama.cpp", "ollama", "transformers"])

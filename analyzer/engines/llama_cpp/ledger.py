@@ -64,6 +64,8 @@ def _card(view: View, lines: Lines, gpu: int, *, alone: bool) -> None:
     starts = of_gpu(view, "device.free_at_start", gpu, alone=alone)
     total = lines.get("total")
     starts = [fact for fact in starts if not _at_exit(view, fact)]
+    if len({fact.value for fact in starts if fact.gpu is None}) > 1:  # of several GPUs, or at several times
+        starts = [fact for fact in starts if fact.gpu is not None]
     before = starts[0].bytes if starts and totals and _exact(totals[-1], starts[0]) else None
     # Of memory that a GPU shares with the host more may be free than its total says: then nothing is known of others.
     if total is not None and before is not None and before <= total:

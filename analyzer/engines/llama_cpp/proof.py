@@ -22,6 +22,7 @@ STEPS = frozenset(
         "llama.oom.metal",
         "llama.oom.metal_above_limit",
         "llama.oom.vulkan_thrown",
+        "llama.oom.sycl_pool",
         "llama.sycl.native_api",
     }
 )
