@@ -163,6 +163,17 @@ def test_a_collectors_time_stands_in_for_a_missing_one() -> None:
     assert (line.body, line.time) == ("Traceback (most recent call last):", "2025-11-21T03:12:41.1Z")
 
 
+@pytest.mark.parametrize(
+    ("before", "level"),
+    [("0.00.228.419 I ", "INFO"), ("[37723] 52.17.402.129 W ", "WARNING"), ("ollama-1  | 1.06.520.077 E ", "ERROR"), ("1.06.520 E ", None)],
+)
+def test_llama_cpps_prefix_of_2026(before: str, level: str | None) -> None:
+    line = parse(f"{before}  - CUDA0 : a card", 1)
+    assert line.level == level
+    assert (line.body == "  - CUDA0 : a card") is (level is not None)
+    assert line.unit == ("ollama-1" if "|" in before else None)
+
+
 def test_vllms_own_json_formatter() -> None:
     """0.32.0 and newer: no file and line, the process in keys of its own."""
     record = {
