@@ -221,6 +221,7 @@ COMPUTED: dict[str, set[str]] = {
     "enable_chunked_prefill": {"flag", "before", "to"},
     "cap_kv_blocks": {"flag", "to", "size"},
     "larger_pinned_pool": {"flag", "before", "to", "needed", "room"},
+    "blocks_override": {"flag", "before", "to", "size", "why_number"},
 }
 
 

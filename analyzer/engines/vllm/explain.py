@@ -19,7 +19,14 @@ def explain(plan: Plan) -> dict[str, str | Text]:
     """Figures by placeholder (patterns/causes/healthy.yaml); only those that are known."""
     if plan.case.state not in ("healthy", "degraded") or plan.case.on_cpu:
         return {}
+    if plan.by_hand:  # the utilization sizes nothing: the pool has its own size, and the budget is not filled
+        return {**_pool(plan), **_at_rest(plan), **_typical(plan)}
     return {**_at_rest(plan), **_typical(plan), **_headroom(plan), **_more(plan)}
+
+
+def _pool(plan: Plan) -> dict[str, str | Text]:
+    """The pool as it was made, where the profile's figure is another one."""
+    return {"kv_cache_available": human(plan.pool)} if plan.override is not None and plan.override.pool and plan.pool else {}
 
 
 def _graphs(plan: Plan) -> int | None:
@@ -36,7 +43,7 @@ def _graphs(plan: Plan) -> int | None:
 
 def _at_rest(plan: Plan) -> dict[str, str | Text]:
     """What nvidia-smi shows with no request: the budget, and graphs beside it. Without a budget, the parts that were printed."""
-    if plan.budget is not None and plan.total is not None and plan.line("kv_cache"):
+    if plan.budget is not None and plan.total is not None and plan.line("kv_cache") and not plan.by_hand:
         size = plan.budget + (_graphs(plan) or 0)
         return {"idle_use": f"{human(size)} ({100 * size / plan.total:.0f} %)"}
     parts = [plan.line(name) for name in ("weights", "kv_cache", "cuda_graphs")]

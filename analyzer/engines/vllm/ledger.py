@@ -10,6 +10,7 @@ from analyzer.engines.lines import Lines, spell
 from analyzer.engines.vllm import graphs
 from analyzer.engines.vllm.eras import Era, GraphRule, default_utilization, possible
 from analyzer.engines.vllm.identity import budget_bytes
+from analyzer.engines.vllm.pool import overridden, pool_estimate
 from analyzer.facts.observation import Event
 from analyzer.facts.view import View
 from analyzer.model import Fact, Ledger
@@ -116,9 +117,10 @@ def _plan(case: Case, lines: Lines, unit: _Unit) -> None:
     lines.measured("budget", view.fact("budget.bytes", rank))
     total = lines.get("total")
     utilization = view.fact("budget.utilization")
-    by_hand = view.fact("kv_cache.available", rank) is None and view.fact("kv_cache.requested", rank) is not None
+    override = overridden(view, rank)
+    by_hand = override is not None or view.fact("kv_cache.requested", rank) is not None
     if by_hand:
-        utilization = None  # a pool set by hand (0.10.2+) leaves the share of the card without effect: there is no budget to sum up to
+        utilization = None  # a pool set by hand leaves the share of the card without effect: there is no budget to sum up to
     if "budget" not in lines and total is not None and utilization is not None and isinstance(utilization.value, (int, float)):
         share = float(utilization.value)
         lines.derived(
@@ -130,6 +132,9 @@ def _plan(case: Case, lines: Lines, unit: _Unit) -> None:
     weights = view.fact("weights", rank)
     lines.measured("weights", weights)
     lines.measured("draft_weights", view.fact("draft_weights", rank))
+    if override is not None and override.pool is not None and override.block is not None:
+        words = f"num_gpu_blocks_override × bytes of a block = {override.blocks} × {override.block}"
+        lines.derived("kv_cache", override.pool, words, override.source)
     lines.measured("kv_cache", view.fact("kv_cache.available", rank))
     if "kv_cache" not in lines:
         lines.measured("kv_cache", view.fact("kv_cache.requested", rank))
@@ -213,8 +218,6 @@ def _closes_without(lines: Lines, estimate: int) -> bool:
 
 def _pool_from_shape(case: Case, lines: Lines) -> None:
     """The pool from its blocks and the model's shape, where no line gives its bytes: an estimate."""
-    from analyzer.engines.vllm.pool import pool_estimate
-
     found = pool_estimate(case.view)
     if found is not None:
         lines.estimated("kv_cache", found.bytes, found.formula)

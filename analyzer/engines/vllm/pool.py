@@ -6,8 +6,13 @@ from dataclasses import dataclass
 
 from analyzer.engines.vllm import kv, shapes
 from analyzer.facts.view import View
+from analyzer.model import Source
 from analyzer.model.units import human
 
+#: The line that says that the number of blocks was set by hand.
+BLOCKS_OVERRIDE = "vllm.kv.blocks_override"
+#: Lines that say what the profile left for the pool, before anything overrides it.
+PROFILED = frozenset(f"vllm.profiling.{name}" for name in ("kv_available", "v0_terms", "v0_results", "multimodal_reserve"))
 #: Tokens of a block on CUDA where nothing states another size (vllm/config.py; vllm-memory-model.md, section 5).
 BLOCK = 16
 
@@ -29,6 +34,43 @@ def shape_of(view: View) -> tuple[shapes.Shape, str | None] | None:
             return found, shapes.quantization_of(name) if name else None
     match = shapes.lookup(name) if name else None
     return None if match is None else (match.shape, match.quantization)
+
+
+@dataclass(frozen=True, slots=True)
+class Override:
+    """A pool of ``blocks`` by --num-gpu-blocks-override.
+
+    ``profiled``: blocks that the memory found would have made; ``block``: bytes of one, as exact as printed figures make it; ``pool``:
+    bytes of all of them. None: these inputs do not tell.
+    """
+
+    blocks: int
+    profiled: int | None = None
+    block: int | None = None
+    source: Source | None = None
+
+    @property
+    def pool(self) -> int | None:
+        return None if self.block is None else self.blocks * self.block
+
+
+def overridden(view: View, rank: int | None) -> Override | None:
+    """The override that a line shows to be in force; bytes of a block are what was available over the blocks that it would have made.
+
+    The line stands after V0's profile, in V1 after the check of one request (to 0.20.0) or before it. 0.9.1 prints it to no effect.
+    """
+    sign = view.attempt.signs.get(BLOCKS_OVERRIDE)
+    if sign is None or view.version == "0.9.1":
+        return None
+    available = [fact for fact in view.all("kv_cache.available") if fact.pattern in PROFILED and fact.bytes]
+    own = next((fact for fact in reversed(available) if fact.rank == rank), available[0] if available else None)
+    profiled = [int(value) for value in sign.values("profiled")]
+    ranks = sorted({fact.rank for fact in available if fact.rank is not None})
+    # Every worker has a line, equal ones fall together: as many as ranks stand in their order.
+    index = ranks.index(rank) if rank in ranks and len(profiled) == len(ranks) else 0
+    count = profiled[index] if profiled else None
+    block = own.bytes // count if own is not None and own.bytes is not None and count else None
+    return Override(int(sign.values("blocks")[-1]), count, block, view.source(sign.last))
 
 
 def pool_estimate(view: View) -> Estimate | None:

@@ -19,6 +19,7 @@ SWAP_SPACE = 4 * GIB
 
 #: Releases whose "GPU KV cache size" counts slots: ``blocks // groups × block size``; later ones say concurrency × length.
 SLOTS = Range.parse("<0.20.1")
+LATER = Range.parse(">=0.20.1")
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +120,7 @@ def tokens_line(pool: Pool, blocks: int, max_model_len: int, run: Run, where: Wh
     from analyzer.engines.vllm.kv import max_concurrency
 
     span = as_range(where)
-    slots, capacity = bool(span & SLOTS), bool(span & Range.parse(">=0.20.1"))
+    slots, capacity = bool(span & SLOTS), bool(span & LATER)
     if slots and capacity:
         return None
     if slots:
@@ -137,7 +138,7 @@ def blocks_from_tokens(
     models of several kinds the line cannot be read back. None there and where the range spans the change.
     """
     span = as_range(where)
-    slots, capacity = bool(span & SLOTS), bool(span & Range.parse(">=0.20.1"))
+    slots, capacity = bool(span & SLOTS), bool(span & LATER)
     if slots and capacity:
         return None
     if slots:

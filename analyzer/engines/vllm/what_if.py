@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from analyzer.engines.start import Start
+from analyzer.engines.vllm import printed
 from analyzer.engines.vllm import what_if_checks as conditions
 from analyzer.engines.vllm import what_if_need as needs
 from analyzer.engines.vllm.eras import Era, GraphRule, Where, possible
@@ -106,6 +107,10 @@ class Run:
         if flag == UTILIZATION:
             return self._share()
         stated = start.settings.get(flag)
+        if flag == PINNED:
+            return self._whole_or(stated, start.bytes("kv_cache.requested"))
+        if flag == OVERRIDE:
+            return self._whole_or(stated, start.number("kv_cache.gpu_blocks_override"))
         if flag in (TP, PP):
             if isinstance(stated, int) and stated > 0:
                 return stated
@@ -114,6 +119,23 @@ class Run:
         if flag == EAGER:
             return bool(stated)
         return "auto" if flag == DTYPE and stated is None else stated
+
+    @staticmethod
+    def _whole_or(stated: Value | None, other: float | None) -> int | None:
+        """A setting that is a whole number, else what the log says of it."""
+        if isinstance(stated, int) and not isinstance(stated, bool):
+            return stated
+        return None if other is None else int(other)
+
+    @property
+    def by_hand(self) -> bool:
+        """Whether the pool's size is set by hand after the change: the utilization sizes nothing then."""
+        return self.after_change(PINNED) is not None or self.after_change(OVERRIDE) is not None
+
+    @property
+    def takes_more(self) -> bool:
+        """Whether a change may ask for more memory beside the utilization and the length, which move nothing under a pool set by hand."""
+        return any(flag not in (UTILIZATION, LENGTH) for flag in self.changes)
 
     def _share(self) -> float | None:
         """The utilization that budget and total stand for, to the hundredth."""
@@ -255,7 +277,7 @@ class Run:
         return 0 if rules == {GraphRule.OUTSIDE} else None
 
     def _budget(self, lines: dict[str, LedgerLine]) -> int | None:
-        if UTILIZATION not in self.changes:
+        if UTILIZATION not in self.changes or self.by_hand:
             return 0
         total, budget, share = lines.get("total"), lines.get("budget"), self.changes[UTILIZATION]
         if total is None or not isinstance(share, (int, float)):
@@ -278,42 +300,56 @@ class Run:
 
     def _pool(self, ledger: Ledger, lines: dict[str, LedgerLine], freed: int | None) -> None:
         pool = lines.pop("kv_cache", None)
-        pinned = self.after_change(PINNED)
-        override = self.after_change(OVERRIDE)
-        if isinstance(pinned, (int, float)) and not isinstance(pinned, bool) and (PINNED in self.changes or pool is None):
-            lines["kv_cache"] = LedgerLine("kv_cache", int(pinned), Basis.DERIVED, formula=f"{PINNED}: set by hand")
+        if self.by_hand:
             lines.pop("budget", None)
-            return
-        if OVERRIDE in self.changes and isinstance(override, int):
-            size = self._of_blocks(ledger, override)
-            if size is not None:
-                lines["kv_cache"] = LedgerLine(
-                    "kv_cache", size, Basis.DERIVED, formula=f"{OVERRIDE} × bytes of a block = {override} blocks"
-                )
-                lines.pop("budget", None)
-            return
-        if pool is None:
-            return
-        if freed == 0 and PINNED not in self.changes and OVERRIDE not in self.changes:
-            lines["kv_cache"] = pool
-            return
-        if freed is None or PINNED in self.changes or OVERRIDE in self.changes:
-            if PINNED in self.changes or OVERRIDE in self.changes:
-                self.notes.append(
-                    Text(
-                        "What the profile would find without it, these inputs do not tell.", "去掉它之后 profile 会得到多少，输入里看不出。"
-                    )
-                )
-            return
-        basis = Basis.ESTIMATED if self.scaled else Basis.DERIVED
-        lines["kv_cache"] = LedgerLine("kv_cache", pool.bytes + freed, basis, formula="budget − everything else of it")
+            line = self._set_by_hand(ledger, pool)
+        elif PINNED in self.changes or OVERRIDE in self.changes:
+            line = self._profiled(ledger, freed)
+        elif pool is None or freed is None:
+            line = None
+        elif freed == 0:
+            line = pool
+        else:
+            basis = Basis.ESTIMATED if self.scaled else Basis.DERIVED
+            line = LedgerLine("kv_cache", pool.bytes + freed, basis, formula="budget − everything else of it")
+        if line is not None:
+            lines["kv_cache"] = line
 
-    def _of_blocks(self, ledger: Ledger, blocks: int) -> int | None:
-        pool, had = ledger.get("kv_cache"), self.start.number("kv_cache.gpu_blocks", smallest=True)
-        if not pool or not had:
-            self.notes.append(Text("Bytes of a block are not in the inputs.", "输入里没有每个 block 的字节数。"))
-            return None
-        return pool if blocks == had else round(blocks * pool / had)
+    def _set_by_hand(self, ledger: Ledger, pool: LedgerLine | None) -> LedgerLine | None:
+        """A number of blocks goes before a number of bytes (kv_cache_utils.may_override_num_blocks)."""
+        override, pinned = self.after_change(OVERRIDE), self.after_change(PINNED)
+        if isinstance(override, int):
+            block, factor = self._block_bytes(ledger), needs.token_factor(self)
+            if block is None or factor is None:
+                self.notes.append(Text("Bytes of a block are not in the inputs.", "输入里没有每个 block 的字节数。"))
+                return None
+            if pool is not None and OVERRIDE not in self.changes and factor == 1:
+                return pool
+            formula = f"{OVERRIDE} × bytes of a block = {override} × {human(block * factor)}"
+            return LedgerLine("kv_cache", round(override * block * factor), Basis.DERIVED, formula=formula)
+        if pool is not None and PINNED not in self.changes and OVERRIDE not in self.changes:
+            return pool
+        return LedgerLine("kv_cache", whole(pinned), Basis.DERIVED, formula=f"{PINNED}: set by hand")
+
+    def _block_bytes(self, ledger: Ledger) -> float | None:
+        """Bytes of a block of the pool: by its blocks, printed or as the tokens of a plain model tell them."""
+        pool, start = ledger.get("kv_cache"), self.start
+        had = self.now(OVERRIDE) or start.number("kv_cache.gpu_blocks", smallest=True)
+        if had is None and (tokens := needs.held(self)) is not None and needs.is_plain(self):
+            length = start.number("concurrency.at_tokens")
+            found = printed.blocks_from_tokens(tokens, needs.block_size(self), self.where, max_model_len=int(length) if length else None)
+            had = found.low if found is not None else None
+        return pool / had if pool and isinstance(had, (int, float)) and had > 0 else None
+
+    def _profiled(self, ledger: Ledger, freed: int | None) -> LedgerLine | None:
+        """The pool without the number that was set by hand: what the profile found, where it ran and is printed."""
+        ours = [figure for figure in self.start.figures if figure.name == "kv_cache.available" and figure.rank in (ledger.rank, None)]
+        if self.now(OVERRIDE) is not None and self.now(PINNED) is None and ours and ours[0].bytes is not None and freed is not None:
+            return LedgerLine("kv_cache", ours[0].bytes + freed, Basis.DERIVED, formula="what the profile found")
+        self.notes.append(
+            Text("What the profile would find without it, these inputs do not tell.", "去掉它之后 profile 会得到多少，输入里看不出。")
+        )
+        return None
 
 
 def _is_version(text: str) -> bool:

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 from analyzer.engines.vllm import graphs
 from analyzer.engines.vllm.eras import Others, common_check, common_others
+from analyzer.engines.vllm.identity import budget_bytes
 from analyzer.engines.vllm.what_if_need import needed
-from analyzer.engines.vllm.what_if_settings import PINNED, SEQS, UTILIZATION
+from analyzer.engines.vllm.what_if_settings import SEQS, UTILIZATION
 from analyzer.engines.what_if import Check
 from analyzer.model import Ledger, Text
 from analyzer.model.units import human
@@ -22,7 +23,7 @@ LATE = ("graph_capture", "warmup", "serving")
 def checks(run: Run, before: Ledger, after: Ledger) -> list[Check]:
     """The conditions of a start, on one GPU."""
     found = [_kv_pool(run, after), *_one_request(run, after), *_card(run, before, after), *_start_free(run, before, after)]
-    found += _pinned(run, after) if after.get("budget") is None and run.after_change(PINNED) is not None else _beside(run, before, after)
+    found += _pinned(run, after) if run.by_hand else _beside(run, before, after)
     return found
 
 
@@ -59,7 +60,7 @@ def _card(run: Run, before: Ledger, after: Ledger) -> list[Check]:
 
 def _start_free(run: Run, before: Ledger, after: Ledger) -> list[Check]:
     free0 = run.start.bytes("device.free_at_start", before.rank)
-    budget = after.get("budget")
+    budget = _budget(run, before) if run.by_hand else after.get("budget")
     checked = common_check(run.eras)
     if free0 is None or budget is None or checked is False:
         return []
@@ -71,9 +72,25 @@ def _start_free(run: Run, before: Ledger, after: Ledger) -> list[Check]:
     return [Check("start_free", passed if checked or passed else None, free0 - budget, words, after.rank)]
 
 
+def _budget(run: Run, before: Ledger) -> int | None:
+    """What the check at the start asks for where the budget sizes no pool."""
+    total, share = before.get("total"), run.after_change(UTILIZATION)
+    return budget_bytes(total, share) if total is not None and isinstance(share, float) else None
+
+
 def _pinned(run: Run, after: Ledger) -> list[Check]:
     free0 = run.start.bytes("device.free_at_start", after.rank) or after.get("total")
     parts = [after.get(name) for name in ("kv_cache", "weights", "activation_peak", "non_torch")]
+    known = sum(part for part in parts if part is not None)
+    if free0 is not None and known > free0:
+        words = Text(
+            f"Pool, weights and what else is known take {human(known)}, and {human(free0)} is free at start.",
+            f"KV 池、权重等已知部分共需 {human(known)}，而启动时空闲 {human(free0)}。",
+        )
+        return [Check("pinned_pool", False, free0 - known, words, after.rank)]
+    if any(part is None for part in parts) and not run.takes_more and run.start.state in ("healthy", "degraded"):
+        words = Text("Nothing beside the pool takes more than in the start that came up.", "池外各项都不比已成功的启动占用更多。")
+        return [Check("pinned_pool", True, None, words, after.rank)]
     if free0 is None or any(part is None for part in parts):
         words = Text(
             "Whether everything fits beside a pool set by hand, these inputs do not tell.",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from analyzer.engines.vllm import kv, printed, shapes
+from analyzer.engines.vllm.eras import as_range
 from analyzer.engines.vllm.what_if_settings import DTYPE, PP, TP, whole
 from analyzer.model import Ledger, Text
 
@@ -84,10 +85,29 @@ def held(run: Run) -> int | None:
     if tokens is not None:
         return int(tokens)
     blocks = run.start.number("kv_cache.gpu_blocks", smallest=True)
-    return int(blocks) * _block(run) if blocks is not None else None
+    return int(blocks) * block_size(run) if blocks is not None else None
 
 
-def _block(run: Run) -> int:
+def is_plain(run: Run) -> bool | None:
+    """Whether all layers keep every token: by the model's shape, else by tokens against concurrency; None where neither tells.
+
+    From 0.20.1 on the tokens are the concurrency times the length by definition and tell nothing (printed.SLOTS).
+    """
+    start = run.start
+    if start.number("mamba.blocks"):
+        return False
+    match = shapes.lookup(str(start.settings.get("--model") or ""))
+    if match is not None:
+        shape = match.shape
+        return not shape.window_layers and not shape.state_layers if shape.windows_known else None
+    tokens, at, concurrency = held(run), start.number("concurrency.at_tokens"), start.number("concurrency.max", smallest=True)
+    if tokens is None or not at or not concurrency or as_range(run.where) & printed.LATER:
+        return None
+    return abs(tokens / at - concurrency) <= 0.02 * concurrency + 0.02
+
+
+def block_size(run: Run) -> int:
+    """Tokens of a block."""
     size = run.start.number("kv_cache.block_size")
     return int(size) if size else kv.BLOCK_SIZE
 
@@ -113,7 +133,7 @@ def longest(run: Run, ledgers: Sequence[Ledger]) -> int | None:
     held_after = tokens(run, ledger) if run.start.generation == "v0" else None
     if held_after is not None:
         return held_after
-    return max(0, line.length(int(pool / factor))) // _block(run) * _block(run)
+    return max(0, line.length(int(pool / factor))) // block_size(run) * block_size(run)
 
 
 def before_pool(run: Run) -> int | None:
@@ -128,4 +148,4 @@ def tokens(run: Run, ledger: Ledger) -> int | None:
         return None
     if size == was and factor == 1:
         return before
-    return max(0, int(before * size / was / factor)) // _block(run) * _block(run)
+    return max(0, int(before * size / was / factor)) // block_size(run) * block_size(run)

@@ -33,6 +33,7 @@ SOLVERS: dict[str, Callable[[Case], Computed | None]] = {
         "cumulative_utilization": budget.cumulative_utilization,
         "kv_cache_memory_bytes": budget.kv_cache_memory_bytes,
         "larger_pinned_pool": budget.larger_pinned_pool,
+        "blocks_override": budget.blocks_override,
         "cpu_kv_space": budget.cpu_kv_space,
         "lower_cpu_kv_space": budget.lower_cpu_kv_space,
         "max_model_len_fits": length.max_model_len_fits,

@@ -9,10 +9,11 @@ import math
 
 from analyzer.engines.computed import Computed
 from analyzer.engines.vllm import inverse
-from analyzer.engines.vllm.eras import Others
+from analyzer.engines.vllm.eras import Others, as_range
 from analyzer.engines.vllm.fixes.plan import Plan
 from analyzer.model import Action, EnvChange, FlagChange, Ledger, Text
 from analyzer.model.units import GIB, human
+from analyzer.model.versions import Range
 
 FLAG = "--gpu-memory-utilization"
 #: A share below this part of the one that was asked for starts nothing useful: the holder has to go instead.
@@ -27,6 +28,8 @@ HIGHEST = 0.99
 SHARED = 0.6
 #: A pool is taken to be at least one part in so many of its budget.
 SMALL_POOL = 10
+#: Releases whose check takes the null block off the pool first (``vllm/v1/core/kv_cache_planning.py``).
+NULL_BLOCK_COUNTS = Range.parse(">=0.33.0")
 #: Bytes of the largest card there is (288 GB): more than what its rest holds is beyond any utilization.
 LARGEST_CARD = 288 * 10**9
 # The first allocation that is refused is not the last one that is made: a step of warm-up or service gets a hundredth more.
@@ -34,7 +37,7 @@ LARGEST_CARD = 288 * 10**9
 
 def raise_utilization(plan: Plan) -> Computed | None:
     """The smallest share that leaves the pool what one request needs, inside what is free and beside graphs that lie outside."""
-    if plan.pinned is not None:
+    if plan.by_hand:
         return None
     total, budget, pool, needed = plan.total, plan.budget, plan.pool, plan.needed
     if total is None or budget is None or pool is None or needed is None or plan.utilization is None or pool >= needed:
@@ -68,7 +71,7 @@ def feasible(plan: Plan, total: int, budget: int, pool: int, needed: int) -> inv
 
 def lower_utilization(plan: Plan) -> Computed | None:
     """A share that leaves room outside the budget for what failed there, and still holds one request."""
-    if plan.pinned is not None:
+    if plan.by_hand:
         return None
     before = plan.utilization if sequences_and_utilization(plan) is None else None
     if before is None:
@@ -190,7 +193,7 @@ def sequences_and_utilization(plan: Plan) -> Computed | None:
     Half way between the two shares, and a sixteenth of the sequences, for the pool at that share is small and the sampler's matrix has to
     fit beside it.
     """
-    if plan.pinned is not None:
+    if plan.by_hand:
         return None
     before, floor = plan.utilization, [share for share, cause in plan.case.earlier if cause == "kv_cache.no_memory_left"]
     asked = plan.view.number("scheduler.max_num_seqs")
@@ -213,9 +216,9 @@ def sequences_and_utilization(plan: Plan) -> Computed | None:
 
 def raise_by_missing(plan: Plan) -> Computed | None:
     """What is missing is known and the card's total is not: the formula, to be filled in with the total from nvidia-smi."""
-    if plan.pinned is not None:
+    if plan.by_hand:
         return None
-    if plan.total is not None or plan.case.on_cpu or plan.setting("--kv-cache-memory-bytes") is not None:
+    if plan.total is not None or plan.case.on_cpu:
         return None
     if (plan.whole("--pipeline-parallel-size") or 1) > 1:
         return None  # needs and pools of different stages are not of one card
@@ -271,7 +274,7 @@ def _budget_only(plan: Plan, to: float) -> Ledger | None:
 
 def cumulative_utilization(plan: Plan) -> Computed | None:
     """Versions that count other processes as their own (V0-B, V0-D, V1-b): the share has to hold both."""
-    if plan.pinned is not None:
+    if plan.by_hand:
         return None
     total, before = plan.total, plan.utilization
     used = plan.line("other_processes")
@@ -300,7 +303,7 @@ def kv_cache_memory_bytes(plan: Plan) -> Computed | None:
     """The pool by hand: the engine's own advice that stays in the budget, or what an equal start without sleep mode measured."""
     flag = plan.spelled("--kv-cache-memory-bytes")
     suggested = plan.view.bytes("kv_cache.suggested", plan.rank)
-    if flag is None:
+    if flag is None or plan.override is not None:
         return None
     size, verified = suggested, suggested is not None
     if size is None and plan.case.cause == "engine.version_bug.sleep_mode_kv_overestimate":
@@ -335,7 +338,7 @@ def larger_pinned_pool(plan: Plan) -> Computed | None:
     Nothing where the card was measured not to have it. What activations and graphs take besides is not measured in this mode.
     """
     flag, pinned, needed = plan.spelled("--kv-cache-memory-bytes"), plan.pinned, plan.needed
-    if flag is None or pinned is None or needed is None or pinned >= needed:
+    if flag is None or pinned is None or needed is None or pinned >= needed or plan.override is not None:
         return None
     to = (needed // 10**8 + 1) * 10**8
     weights = plan.line("weights")
@@ -350,6 +353,57 @@ def larger_pinned_pool(plan: Plan) -> Computed | None:
         )
     values: dict[str, str | Text] = {"flag": flag, "before": str(pinned), "to": str(to), "needed": human(needed), "room": room}
     return Computed((FlagChange(flag, pinned, to),), values, plan.with_pool(to, "set by hand"), verified=False)
+
+
+def blocks_override(plan: Plan) -> Computed | None:
+    """Another --num-gpu-blocks-override: as many blocks as one request needs, or, where memory ran out beside the pool, fewer.
+
+    Fewer: by what was missing and a hundredth of the card, and no more than the profile found room for.
+    """
+    override = plan.override
+    if override is None or override.block is None:
+        return None
+    least = _blocks_needed(plan)
+    if plan.shortfall is None:
+        if least is None or least <= override.blocks or (override.profiled is not None and least > override.profiled):
+            return None
+        to = least
+        why = Text(
+            f"One request needs {human(plan.needed or 0)}, {least} blocks. The profile found room for {override.profiled}.",
+            f"一个请求需要 {human(plan.needed or 0)}，即 {least} 个 block；profile 得到的空间够 {override.profiled} 个。",
+        )
+    else:
+        to = override.blocks - -(-(plan.shortfall.missing + (plan.total or 0) // 100) // override.block)
+        to = to if override.profiled is None else min(to, override.profiled)
+        if to < max(1, least or 1):
+            return None
+        freed = human((override.blocks - to) * override.block)
+        why = Text(f"Leaves {freed} more beside the pool, where it was missing.", f"池外多留出 {freed}，缺的正是这部分。")
+        if override.profiled is not None and override.profiled < override.blocks:
+            why = Text(
+                f"{why.en} The profile found room for {override.profiled} blocks.",
+                f"{why.zh}profile 得到的空间只够 {override.profiled} 个 block。",
+            )
+    flag = "--num-gpu-blocks-override"
+    values: dict[str, str | Text] = {
+        "flag": flag,
+        "before": str(override.blocks),
+        "to": str(to),
+        "size": human(to * override.block),
+        "why_number": why,
+    }
+    predicted = plan.with_pool(to * override.block, f"{to} blocks")
+    return Computed((FlagChange(flag, override.blocks, to),), values, predicted, verified=plan.shortfall is None)
+
+
+def _blocks_needed(plan: Plan) -> int | None:
+    """Blocks for one request of full length: by its tokens where all layers keep all of them, else by its bytes."""
+    if plan.override is None or plan.override.block is None:
+        return None
+    if plan.max_len and not plan.hybrid:
+        spare = 0 if plan.view.generation == "v0" or not as_range(plan.where) & NULL_BLOCK_COUNTS else 1
+        return -(-plan.max_len // plan.block_size) + spare
+    return None if plan.needed is None else -(-plan.needed // plan.override.block)
 
 
 def cap_kv_blocks(plan: Plan) -> Computed | None:

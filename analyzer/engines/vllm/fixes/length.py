@@ -48,7 +48,7 @@ def longest(plan: Plan) -> tuple[int | None, bool]:
 
 def kv_cache_fp8(plan: Plan) -> Computed | None:
     """One byte a value instead of two: twice the tokens in the same pool. Not where the cache is that small already, nor for hybrids."""
-    if plan.kv_dtype not in ("auto", "bfloat16", "float16", "None") or plan.hybrid or plan.case.on_cpu:
+    if plan.kv_dtype not in ("auto", "bfloat16", "float16", "None") or plan.hybrid or plan.case.on_cpu or plan.override is not None:
         return None
     dtype = str(plan.setting("--dtype") or "")
     if "float32" in dtype:

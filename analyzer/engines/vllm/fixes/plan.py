@@ -13,6 +13,7 @@ from analyzer.engines.vllm.changes import where
 from analyzer.engines.vllm.eras import Era, Others, Where, common_others, default_utilization
 from analyzer.engines.vllm.identity import budget_bytes
 from analyzer.engines.vllm.ledger import environment, eras, graphs_inside, reserved
+from analyzer.engines.vllm.pool import Override, overridden
 from analyzer.engines.vllm.printed import SWAP_SPACE, block_bytes_from_swap
 from analyzer.facts.view import View
 from analyzer.model import Basis, Ledger, LedgerLine
@@ -137,6 +138,16 @@ class Plan:
             if stated is not None:
                 return stated
         return self.view.bytes("kv_cache.requested", self.rank)
+
+    @cached_property
+    def override(self) -> Override | None:
+        """The pool's number of blocks where --num-gpu-blocks-override sets it: neither utilization nor a pinned size moves it then."""
+        return overridden(self.view, self.rank)
+
+    @property
+    def by_hand(self) -> bool:
+        """Whether the pool's size is set by hand or taken from an earlier start: the utilization then sizes nothing."""
+        return self.pinned is not None or self.override is not None
 
     @cached_property
     def tokens(self) -> int | None:

@@ -36,7 +36,7 @@ def window(plan: Plan, fixes: Sequence[Fix] = ()) -> Window | None:
         return None
     if cause.startswith("kv_cache.") and plan.case.on_cpu:
         return _cpu_space(plan)
-    if plan.pinned is not None and not cause.startswith("startup."):
+    if plan.by_hand and not cause.startswith("startup."):
         return _for_length(plan)
     if cause in ("kv_cache.too_small_for_max_len", "kv_cache.no_memory_left"):
         return _for_pool(plan, fixes) or _for_length(plan)
