@@ -37,13 +37,18 @@ NATIVE: dict[str, tuple[str, float | None]] = {
     "openai/gpt-oss-20b": ("mxfp4", 12.8),
 }
 
-#: The layers' caches hold more than the table's figures give, so that bytes per token cannot be told.
-INCOMPLETE = {"deepseek-ai/DeepSeek-V3.2-Exp"}
+#: Width of a head's keys beside the rotated part, the same in every latent model of the table (config.json, qk_nope_head_dim).
+NOPE = 128
+
+#: Bytes of the index cache per token and layer: 128 values of a byte and a float32 scale (``DeepseekV32IndexerCache``).
+INDEXER = {"deepseek-ai/DeepSeek-V3.2-Exp": 132}
 
 
 def shape(name: str, facts: dict[str, Any]) -> dict[str, Any]:
     """The figures of one model."""
     made = {key: facts[key] for key in KEYS if facts.get(key) is not None}
+    if "qk_rope_head_dim" in made:
+        made["qk_nope_head_dim"] = NOPE
     made["dtype"] = facts["default_dtype"]
     window = facts.get("sliding_window")
     if window:
@@ -56,8 +61,8 @@ def shape(name: str, facts: dict[str, Any]) -> dict[str, Any]:
         made["native"] = method
         if size is not None:
             made["checkpoint_gib"] = size
-    if name in INCOMPLETE:
-        made["incomplete"] = True
+    if name in INDEXER:
+        made["indexer"] = INDEXER[name]
     return made
 
 

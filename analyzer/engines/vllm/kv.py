@@ -123,16 +123,19 @@ def token_bytes_of_layer(
 ) -> int | None:
     """Bytes that one token takes in one layer of one rank: ``2 × heads × head_dim × bytes``, for MLA ``latent × bytes`` on every rank.
 
-    ``model_dtype`` None: the shape's. None where the format's size is not known.
+    ``model_dtype`` None: the shape's. None where the format's size is not known. With an index cache fp8 is taken to be fp8_ds_mla, which
+    it was before 0.20 and still is but where a backend wants it plain (``model_executor/models/config.py``, ``mla_attention.py``).
     """
     name = (kv_cache_dtype or "auto").lower()
+    if shape.indexer and name in _ONE_BYTE:
+        name = "fp8_ds_mla"
     if shape.latent is not None and name in _LATENT_FORMATS:
-        return _LATENT_FORMATS[name]
+        return _LATENT_FORMATS[name] + shape.indexer
     size = cache_value_size(kv_cache_dtype, model_dtype or shape.dtype)
     if size is None:
         return None
     if shape.latent is not None:
-        return shape.latent * size
+        return shape.latent * size + shape.indexer
     heads = kv_heads_per_rank(shape.kv_heads, tensor_parallel)
     scales = 8 * heads if name in _PER_TOKEN_HEAD else 0
     return 2 * heads * shape.head_dim * size + scales

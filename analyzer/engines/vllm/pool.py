@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from analyzer.engines.vllm import kv, shapes
+from analyzer.engines.vllm.changes import where
+from analyzer.engines.vllm.eras import as_range
 from analyzer.facts.view import View
 from analyzer.model import Source
 from analyzer.model.units import human
+from analyzer.model.versions import Range
 
 #: The line that says that the number of blocks was set by hand.
 BLOCKS_OVERRIDE = "vllm.kv.blocks_override"
 #: Lines that say what the profile left for the pool, before anything overrides it.
 PROFILED = frozenset(f"vllm.profiling.{name}" for name in ("kv_available", "v0_terms", "v0_results", "multimodal_reserve"))
+#: Releases that expand a latent into its heads, and those that cache it; those of them that align it.
+WITHOUT_MLA, WITH_MLA, ALIGNED = (Range.parse(text) for text in ("<0.7.1", ">=0.7.1", ">=0.7.2,<0.8.0"))
 #: Tokens of a block on CUDA where nothing states another size (vllm/config.py; vllm-memory-model.md, section 5).
 BLOCK = 16
 
@@ -73,13 +78,50 @@ def overridden(view: View, rank: int | None) -> Override | None:
     return Override(int(sign.values("blocks")[-1]), count, block, view.source(sign.last))
 
 
+def cached_shape(view: View) -> shapes.Shape | None:
+    """The model's shape as this version caches it; None where it is not known or versions differ.
+
+    A latent (MLA) is cached as such from 0.7.1 on, unless VLLM_MLA_DISABLE says otherwise; in 0.7.2 and 0.7.3 in whole 256 bytes. Else the
+    heads are cached in full; before, their 192 values were padded to 256 (``ModelConfig.get_head_size``, ``CacheEngine``).
+    """
+    known = shape_of(view)
+    if known is None or known[0].latent is None:
+        return None if known is None else known[0]
+    shape, span = known[0], as_range(where(view))
+    padded = bool(span & WITHOUT_MLA)
+    if padded and span & WITH_MLA:
+        return None
+    if not padded and _variable(view, "VLLM_MLA_DISABLE", "0") == "0":
+        aligned = bool(span & ALIGNED) and _variable(view, "VLLM_CUDA_MEM_ALIGN_KV_CACHE", "1") != "0"
+        return replace(shape, latent=-(-(shape.latent or 0) // 128) * 128) if aligned else shape
+    if not padded and shape.key_dim is None:
+        return None
+    return replace(shape, latent=None, head_dim=256 if padded else shape.key_dim or 0)
+
+
+def _variable(view: View, name: str, default: str) -> str:
+    setting = view.environment.get(name)
+    return default if setting is None or setting.value is None else str(setting.value)
+
+
+def _layers(view: View, shape: shapes.Shape) -> int | None:
+    """Layers of the largest pipeline stage, whose blocks are the largest: all without pipeline parallelism."""
+    degree = view.setting("--pipeline-parallel-size")
+    if not isinstance(degree, int) or degree < 2:
+        return None
+    try:
+        stages = kv.stage_layers(shape.kv_layers, degree, _variable(view, "VLLM_PP_LAYER_PARTITION", "") or None)
+    except ValueError:
+        return None
+    return max(stages) if stages is not None else -(-shape.kv_layers // degree)
+
+
 def pool_estimate(view: View) -> Estimate | None:
     """The pool from the number of blocks (V0, early V1) and the bytes that a token takes by the model's shape."""
     blocks = view.number("kv_cache.gpu_blocks")
-    known = shape_of(view)
-    if blocks is None or known is None:
+    shape = cached_shape(view)
+    if blocks is None or shape is None:
         return None
-    shape = known[0]
     tensor = view.setting("--tensor-parallel-size")
     dtype = view.setting("--kv-cache-dtype")
     model_dtype = view.setting("--dtype")
@@ -88,6 +130,7 @@ def pool_estimate(view: View) -> Estimate | None:
         tensor_parallel=tensor if isinstance(tensor, int) and tensor > 0 else 1,
         kv_cache_dtype=str(dtype) if dtype is not None else None,
         model_dtype=str(model_dtype).removeprefix("torch.") if model_dtype not in (None, "auto") else None,
+        layers=_layers(view, shape),
     )
     if token is None or shape.state_layers:
         return None

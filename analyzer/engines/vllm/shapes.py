@@ -27,7 +27,9 @@ class Shape:
 
     ``kv_layers``: layers whose cache grows with the length; the other ``state_layers`` keep a state of constant size per sequence.
     ``window``: tokens that ``window_layers`` of them look back (``chunked``: they look at chunks of that size instead). MLA: ``latent``
-    values per token and layer, not divided by tensor parallelism. ``windows_known`` False: whether windows apply could not be told.
+    values per token and layer, not divided by tensor parallelism; ``key_dim``: a head's keys where the latent is expanded; ``indexer``:
+    bytes per token and layer of an index cache besides (sparse attention). ``windows_known`` False: whether windows apply could not be
+    told.
     """
 
     layers: int
@@ -36,6 +38,8 @@ class Shape:
     head_dim: int
     attention_heads: int | None = None
     latent: int | None = None
+    key_dim: int | None = None
+    indexer: int = 0
     window: int | None = None
     window_layers: int = 0
     chunked: bool = False
@@ -143,6 +147,7 @@ def lookup(name: str) -> Match | None:
 def _shape(name: str) -> Shape:
     row = _table()[name]
     latent = row["kv_lora_rank"] + row["qk_rope_head_dim"] if "kv_lora_rank" in row else None
+    key_dim = row["qk_nope_head_dim"] + row["qk_rope_head_dim"] if "qk_nope_head_dim" in row else None
     size = row.get("checkpoint_gib")
     return Shape(
         layers=row["layers"],
@@ -151,10 +156,11 @@ def _shape(name: str) -> Shape:
         head_dim=row.get("head_dim") or latent or 0,
         attention_heads=row.get("attention_heads"),
         latent=latent,
+        key_dim=key_dim,
+        indexer=row.get("indexer", 0),
         window=row.get("window"),
         window_layers=row.get("window_layers", 0),
         chunked=row.get("chunked", False),
-        windows_known=not row.get("incomplete", False),
         dtype=row.get("dtype"),
         hidden_size=row.get("hidden_size"),
         vocab_size=row.get("vocab_size"),
@@ -186,8 +192,10 @@ def from_config(config: Mapping[str, Any]) -> Shape | None:
     head_dim = _whole(text, "head_dim", "kv_channels")
     if head_dim is None and hidden is not None and heads:
         head_dim = hidden // heads
-    rank, rope = _whole(text, "kv_lora_rank"), _whole(text, "qk_rope_head_dim")
+    rank, rope, nope = (_whole(text, name) for name in ("kv_lora_rank", "qk_rope_head_dim", "qk_nope_head_dim"))
     latent = rank + rope if rank is not None and rope is not None else None
+    index = _whole(text, "index_head_dim") if latent is not None else None
+    indexer = index + 4 * -(-index // 128) if index is not None and text.get("model_type") == "deepseek_v32" else 0
     if latent is not None:
         head_dim = head_dim or latent
     if not layers or not kv_heads or not head_dim:
@@ -202,10 +210,12 @@ def from_config(config: Mapping[str, Any]) -> Shape | None:
         head_dim=head_dim,
         attention_heads=heads,
         latent=latent,
+        key_dim=nope + rope if nope is not None and rope is not None else None,
+        indexer=indexer,
         window=window,
         window_layers=window_layers,
         chunked=chunked,
-        windows_known=known and states is not None and "index_head_dim" not in text,
+        windows_known=known and states is not None and ("index_head_dim" not in text or indexer > 0),
         dtype=_dtype(config, text),
         hidden_size=hidden,
         vocab_size=_whole(text, "vocab_size"),

@@ -13,7 +13,7 @@ from analyzer.engines.start import Start
 from analyzer.engines.vllm import printed
 from analyzer.engines.vllm import what_if_checks as conditions
 from analyzer.engines.vllm import what_if_need as needs
-from analyzer.engines.vllm.eras import Era, GraphRule, Where, possible
+from analyzer.engines.vllm.eras import Era, GraphRule, Where, default_utilization, possible
 from analyzer.engines.vllm.identity import budget_bytes
 from analyzer.engines.vllm.what_if_settings import BATCHED, DTYPE, EAGER, LENGTH, OVERRIDE, PINNED, PP, SEQS, TP, UTILIZATION, normal, whole
 from analyzer.engines.what_if import WhatIf
@@ -41,7 +41,7 @@ def what_if(start: Start, settings: Mapping[str, Value | None]) -> WhatIf:
     run = Run(start, normal(settings))
     ledgers = tuple(run.after(ledger) for ledger in run.subjects())
     checks = tuple(check for before, after in zip(run.subjects(), ledgers, strict=True) for check in conditions.checks(run, before, after))
-    checks = (*checks, *conditions.state_blocks(run))
+    checks = (*checks, *conditions.state_blocks(run, ledgers))
     known = [check.margin for check in checks if check.margin is not None and check.unit == "B"]
     fits: bool | None = True
     if any(check.passed is False for check in checks):
@@ -105,7 +105,7 @@ class Run:
         if found is not None:
             return found
         if flag == UTILIZATION:
-            return self._share()
+            return self._share() or default_utilization(self.where)
         stated = start.settings.get(flag)
         if flag == PINNED:
             return self._whole_or(stated, start.bytes("kv_cache.requested"))

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from analyzer.engines.vllm import checks as checked
 from analyzer.engines.vllm import graphs
 from analyzer.engines.vllm.eras import Others, common_check, common_others
 from analyzer.engines.vllm.identity import budget_bytes
-from analyzer.engines.vllm.what_if_need import needed
+from analyzer.engines.vllm.what_if_need import before_pool, needed
 from analyzer.engines.vllm.what_if_settings import SEQS, UTILIZATION
 from analyzer.engines.what_if import Check
 from analyzer.model import Ledger, Text
 from analyzer.model.units import human
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from analyzer.engines.vllm.what_if import Run
 
 #: Stages after the pool is in place: what failed there lacked room beside the budget.
@@ -176,10 +179,21 @@ def _late_failure_without_total(run: Run) -> list[Check]:
     return []
 
 
-def state_blocks(run: Run) -> list[Check]:
-    """Hybrid models: a state block for each sequence."""
-    blocks, asked = run.start.number("mamba.blocks"), run.after_change(SEQS)
-    if not blocks or not isinstance(asked, (int, float)) or run.eager:
+def state_blocks(run: Run, ledgers: Sequence[Ledger]) -> list[Check]:
+    """Hybrid models: a state block for each sequence. Their number follows the pool, the bytes of one the ranks that share a state."""
+    printed, asked = run.start.number("mamba.blocks"), run.after_change(SEQS)
+    if not printed or not isinstance(asked, (int, float)) or run.eager:
         return []
-    words = Text(f"{int(blocks)} state blocks for {int(asked)} sequences.", f"{int(blocks)} 个状态块，{int(asked)} 个序列。")
-    return [Check("state_blocks", asked <= blocks, int(blocks - asked), words, unit="blocks")]
+    before, pools = before_pool(run), [ledger.get("kv_cache") for ledger in ledgers]
+    least = min((pool for pool in pools if pool is not None), default=None)
+    if before is None or least is None or None in pools:
+        words = Text(
+            f"{int(printed)} state blocks before the change; how many after it, these inputs do not tell.",
+            f"更改前有 {int(printed)} 个状态块；更改后有多少，输入里看不出。",
+        )
+        return [Check("state_blocks", None, None, words, unit="blocks")]
+    ranks = run.ranks
+    blocks = int(printed) if least == before and ranks[0] == ranks[1] else int(printed * least * ranks[1] / (before * ranks[0]))
+    found = checked.state_blocks(int(asked), blocks)
+    words = Text(f"{blocks} state blocks for {int(asked)} sequences.", f"{blocks} 个状态块，{int(asked)} 个序列。")
+    return [Check("state_blocks", found.passed, blocks - int(asked), words, unit="blocks")]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from analyzer.engines.vllm import kv, printed, shapes
 from analyzer.engines.vllm.eras import as_range
 from analyzer.engines.vllm.what_if_settings import DTYPE, PP, TP, whole
-from analyzer.model import Ledger, Text
+from analyzer.model import Ledger, Text, Value
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,27 +22,41 @@ def token_factor(run: Run) -> float | None:
     shape = match.shape if match is not None else None
     dtype = str(run.start.settings.get("--dtype") or "auto").removeprefix("torch.")
     model_dtype = dtype if dtype != "auto" else (shape.dtype if shape is not None else None) or "bfloat16"
-    if DTYPE in run.changes:
-        sizes = [kv.cache_value_size(None if value is None else str(value), model_dtype) for value in (run.now(DTYPE), run.changes[DTYPE])]
-        if None in sizes:
-            run.notes.append(Text("The size of this cache format is not known.", "该 KV cache 格式的大小未知。"))
+    if shape is not None:
+        of_layer = [
+            kv.token_bytes_of_layer(shape, tensor_parallel=whole(ranks), kv_cache_dtype=_format(name), model_dtype=model_dtype)
+            for ranks, name in ((run.now(TP), run.now(DTYPE)), (run.after_change(TP), run.after_change(DTYPE)))
+        ]
+        if None in of_layer and (DTYPE in run.changes or TP in run.changes):
+            _unknown_format(run)
             return None
-        factor *= (sizes[1] or 1) / (sizes[0] or 1)
-    if TP in run.changes:
-        old, new = whole(run.now(TP)), whole(run.changes[TP])
-        if shape is not None and shape.latent is None:
-            factor *= kv.kv_heads_per_rank(shape.kv_heads, new) / kv.kv_heads_per_rank(shape.kv_heads, old)
-        elif shape is None:
+        factor *= (of_layer[1] or 1) / (of_layer[0] or 1)
+    else:
+        if DTYPE in run.changes:
+            sizes = [kv.cache_value_size(_format(value), model_dtype) for value in (run.now(DTYPE), run.changes[DTYPE])]
+            if None in sizes:
+                _unknown_format(run)
+                return None
+            factor *= (sizes[1] or 1) / (sizes[0] or 1)
+        if TP in run.changes:
             run.notes.append(
                 Text(
                     "KV heads are taken to be divided over the ranks; a rank never holds less than one.",
                     "按 KV head 能平均到各 rank 计算；每个 rank 至少一个。",
                 )
             )
-            factor *= old / new
+            factor *= whole(run.now(TP)) / whole(run.changes[TP])
     if PP in run.changes:
         factor *= whole(run.now(PP)) / whole(run.changes[PP])
     return factor
+
+
+def _format(value: Value | None) -> str | None:
+    return None if value is None else str(value)
+
+
+def _unknown_format(run: Run) -> None:
+    run.notes.append(Text("The size of this cache format is not known.", "该 KV cache 格式的大小未知。"))
 
 
 def request_line(run: Run) -> printed.NeedLine | None:

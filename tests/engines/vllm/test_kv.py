@@ -152,7 +152,6 @@ def test_windows() -> None:
 
 def test_what_is_open_is_none() -> None:
     assert kv.layers_of(shape_of("Qwen/Qwen3-Next-80B-A3B-Instruct")) is None  # how many blocks a state takes is not known
-    assert kv.layers_of(shape_of("deepseek-ai/DeepSeek-V3.2-Exp")) is None  # an index cache besides
     page = 16 * 2048
     assert kv.group_layers((Layers(LayerKind.FULL, 13, page, 16), Layers(LayerKind.SLIDING, 12, page, 16, 128))) is None
     assert kv.group_layers((Layers(LayerKind.FULL, 12, page, 16), Layers(LayerKind.SLIDING, 12, 2 * page, 16, 128))) is None

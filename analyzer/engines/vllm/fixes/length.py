@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from analyzer.engines.computed import Computed
-from analyzer.engines.vllm import flags
+from analyzer.engines.vllm import flags, kv
 from analyzer.engines.vllm.fixes.plan import Plan
+from analyzer.engines.vllm.pool import cached_shape
 from analyzer.model import FlagChange, Text
 from analyzer.model.units import human
 
@@ -47,7 +48,10 @@ def longest(plan: Plan) -> tuple[int | None, bool]:
 
 
 def kv_cache_fp8(plan: Plan) -> Computed | None:
-    """One byte a value instead of two: twice the tokens in the same pool. Not where the cache is that small already, nor for hybrids."""
+    """One byte a value instead of two: twice the tokens in the same pool, less where the format keeps more.
+
+    Not where the cache is that small already, for hybrids, nor where the number of blocks is set by hand.
+    """
     if plan.kv_dtype not in ("auto", "bfloat16", "float16", "None") or plan.hybrid or plan.case.on_cpu or plan.override is not None:
         return None
     dtype = str(plan.setting("--dtype") or "")
@@ -58,7 +62,7 @@ def kv_cache_fp8(plan: Plan) -> Computed | None:
         tokens = int(plan.pool / plan.needed * plan.max_len)
     if tokens is None:
         return None
-    after = 2 * tokens
+    after = int(tokens * _smaller(plan))
     if plan.case.cause == "kv_cache.too_small_for_max_len" and plan.max_len is not None and after < plan.max_len:
         return None
     newest = flags.resolve(plan.where)[-1:]
@@ -67,3 +71,10 @@ def kv_cache_fp8(plan: Plan) -> Computed | None:
     # Whether the checkpoint brings an fp8 cache of its own, and whether this GPU's backend takes one, the log does not say.
     stated = plan.setting(FP8)
     return Computed((FlagChange(FP8, None if stated is None else str(stated), to),), values, plan.replaced(), verified=False)
+
+
+def _smaller(plan: Plan) -> float:
+    """How many times the tokens an fp8 cache holds: by the model's shape, two where that is not known."""
+    shape = cached_shape(plan.view)
+    now, then = (None if shape is None else kv.token_bytes_of_layer(shape, kv_cache_dtype=name) for name in (None, "fp8"))
+    return now / then if now and then else 2

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from analyzer.engines.computed import Computed
 from analyzer.engines.vllm import kv
 from analyzer.engines.vllm.fixes.plan import Plan
-from analyzer.engines.vllm.pool import shape_of
+from analyzer.engines.vllm.pool import cached_shape
 from analyzer.model import EnvChange, Text
 
 PARTITION = "VLLM_PP_LAYER_PARTITION"
@@ -31,10 +31,9 @@ def stages(plan: Plan) -> Stages | None:
     """The stages of this run; None without pipeline parallelism, for models whose layers differ, or where pools or shape are not known."""
     view = plan.view
     degree = plan.whole("--pipeline-parallel-size")
-    known = shape_of(view)
-    if degree is None or degree < 2 or known is None:
+    shape = cached_shape(view)
+    if degree is None or degree < 2 or shape is None:
         return None
-    shape = known[0]
     if shape.state_layers or shape.window_layers:
         return None
     pools = [ledger.get("kv_cache") for ledger in plan.case.ledgers]

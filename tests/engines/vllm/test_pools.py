@@ -1,0 +1,109 @@
+"""Pools of every kind on whole logs (fixtures/vllm-pools): by hand, by blocks, of states, of latents, on unequal ranks; with what-if."""
+
+from __future__ import annotations
+
+import io
+from functools import cache
+
+import pytest
+
+import analyzer
+from analyzer.engines.what_if import WhatIf
+from analyzer.model import Ledger, Report, Value
+from analyzer.model.units import GIB
+from tests.case_files import FIXTURES
+
+
+@cache
+def report(name: str) -> Report:
+    log = FIXTURES / "vllm-pools" / f"{name}.log"
+    return analyzer.analyze([(log.name, io.BytesIO(log.read_bytes()))])
+
+
+def gib(ledger: Ledger, line: str = "kv_cache") -> float | None:
+    size = ledger.get(line)
+    return None if size is None else round(size / GIB, 2)
+
+
+def changed(name: str) -> dict[str, Value | None]:
+    """Flag -> value of every change that the root's fixes make."""
+    root = report(name).root
+    assert root is not None
+    return {change.flag: change.to for fix in root.fixes for change in fix.changes if hasattr(change, "flag")}
+
+
+def said(name: str) -> str:
+    root = report(name).root
+    assert root is not None
+    return root.explanation.en
+
+
+def asked(name: str, **settings: Value | None) -> WhatIf:
+    return analyzer.what_if(report(name), {"--" + flag.replace("_", "-"): value for flag, value in settings.items()})
+
+
+def passed(answer: WhatIf) -> dict[str, bool | None]:
+    return {check.name: check.passed for check in answer.checks}
+
+
+@pytest.mark.parametrize(
+    ("name", "pool"),
+    [
+        ("override-healthy", 3.5),  # 4096 of the 64857 blocks that 55.42 GiB would have made
+        ("override-graph-oom", 22.22),  # 26000 of 22937 blocks, more than the profile found
+        ("override-too-small", 0.44),
+        ("v2lite-v0-066-no-mla", 38.0),  # 0.6.6 expands the latent into 16 heads of 256
+        ("v0-pp2-blocks-only", 5.0),  # the 40 layers of a stage
+    ],
+)
+def test_the_pool_as_it_was_made(name: str, pool: float) -> None:
+    assert gib(report(name).ledgers[0]) == pool
+    assert report(name).ledgers[0].get("budget") is None
+
+
+def test_a_number_of_blocks_is_what_to_change() -> None:
+    assert changed("override-too-small")["--num-gpu-blocks-override"] == 2048
+    assert changed("override-graph-oom")["--num-gpu-blocks-override"] == 22937
+    for name in ("override-too-small", "override-graph-oom"):
+        assert not {"--gpu-memory-utilization", "--kv-cache-memory-bytes", "--kv-cache-dtype"} & set(changed(name))
+
+
+@pytest.mark.parametrize("name", ["override-healthy", "pinned-healthy-smi", "plan-applied-smi"])
+def test_nothing_is_said_of_a_budget_that_sizes_nothing(name: str) -> None:
+    assert "budget" not in said(name)
+    assert "utilization" not in said(name)
+
+
+@pytest.mark.parametrize(("name", "pool"), [("override-healthy", 3.5), ("pinned-smi", 4.0), ("plan-applied-smi", 18.11)])
+def test_another_utilization_does_not_move_a_pool_set_by_hand(name: str, pool: float) -> None:
+    assert gib(asked(name, gpu_memory_utilization=0.5).ledgers[0]) == pool
+
+
+def test_the_start_check_still_asks_for_the_utilization() -> None:
+    assert passed(asked("pinned-smi", gpu_memory_utilization=0.8))["start_free"] is True
+    assert passed(asked("pinned-smi", gpu_memory_utilization=0.97))["start_free"] is False
+
+
+def test_blocks_after_another_override() -> None:
+    more, none = asked("override-healthy", num_gpu_blocks_override=8192), asked("override-healthy", num_gpu_blocks_override=None)
+    assert (more.tokens, gib(more.ledgers[0])) == (131072, 7.0)
+    assert gib(none.ledgers[0]) == 55.42
+    assert asked("override-too-small", num_gpu_blocks_override=2048).longest == 32768
+
+
+def test_a_pinned_pool_that_the_weights_leave_no_room_for() -> None:
+    """14.99 + 27.94 GiB are more than the 38.96 that are free, whatever the rest takes."""
+    assert asked("plan-applied-smi", kv_cache_memory_bytes=30_000_000_000).fits is False
+
+
+def test_state_blocks_follow_the_pool() -> None:
+    assert passed(asked("nemotronh-mamba-400-smi"))["state_blocks"] is False
+    assert passed(asked("nemotronh-mamba-400-smi", gpu_memory_utilization=0.97))["state_blocks"] is True
+    assert passed(asked("nemotronh-mamba-400-smi", tensor_parallel_size=2))["state_blocks"] is True
+
+
+def test_fp8_of_a_latent_with_an_index_cache_is_no_half() -> None:
+    """656 + 132 bytes a token and layer against 1152 + 132: 1.63 times the tokens, not enough here."""
+    assert "--kv-cache-dtype" not in changed("v32-bf16-too-small")
+    assert asked("v32-bf16-too-small", kv_cache_dtype="fp8").fits is False
+    assert asked("mla-v32-fp8dsmla-healthy", kv_cache_dtype="auto").tokens == pytest.approx(480_000, rel=0.001)
