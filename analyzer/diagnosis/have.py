@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from analyzer.diagnosis.kernel import is_kernel
-from analyzer.engines.case import on_cpu
 from analyzer.facts.view import View
 
 
@@ -34,13 +33,14 @@ def _busy(view: View) -> bool:
     return any(gpu.utilization_percent is not None for snapshot in view.snapshots for gpu in snapshot.gpus)
 
 
+def _dump(view: View) -> bool:
+    """Whether there is a dump of the GPUs, or none to be had: the run used no GPU."""
+    return bool(view.snapshots) or view.on_cpu
+
+
 def _total(view: View) -> bool:
     """Whether the card's total is known, or of no use: a pool set by hand is not sized by the utilization, and a CPU has no card."""
-    return (
-        bool(view.snapshots)
-        or _signs("vllm.sign.cpu_backend")(view)
-        or any(view.fact(name) is not None for name in ("device.total", "oom.total", "kv_cache.requested"))
-    )
+    return _dump(view) or any(view.fact(name) is not None for name in ("device.total", "oom.total", "kv_cache.requested"))
 
 
 def _engine_log(view: View) -> bool:
@@ -50,7 +50,7 @@ def _engine_log(view: View) -> bool:
 #: Need -> whether the inputs hold what it asks for. What is not listed is always asked for.
 HAVE: dict[str, Callable[[View], bool]] = {
     "log_head": lambda view: view.arguments_seen or bool(view.attempt.settings),
-    "nvidia_smi_now": lambda view: bool(view.snapshots),
+    "nvidia_smi_now": _dump,
     "card_total": _total,
     "full_oom_line": lambda view: view.fact("oom.tried") is not None and view.fact("oom.total") is not None,
     "engine_version": lambda view: view.version is not None,
@@ -91,7 +91,7 @@ OF_A_GPU = frozenset({"two_nvidia_smi_samples", "nccl_debug_info", "nvidia_smi_n
 
 def have(need: str, view: View) -> bool:
     """Whether the inputs hold what ``need`` asks for, or rule out that there is anything to ask for."""
-    if need in OF_A_GPU and on_cpu(view):
+    if need in OF_A_GPU and view.on_cpu:
         return True
     answered = HAVE.get(need)
     return answered is not None and answered(view)

@@ -12,21 +12,6 @@ from analyzer.model import Fact, Ledger, Source
 _QUANTIZED = ("awq", "gptq", "fp8", "fp4", "int4", "int8", "gguf", "bnb", "4bit", "8bit", "mxfp", "quant", "w4a16", "w8a8")
 
 
-#: What only vLLM's CPU model runner prints.
-_CPU_RUNNER = "vllm.graphs.cpu_warmup"
-
-
-def on_cpu(view: View) -> bool:
-    """Whether the run used a CPU backend: by its setting, its runner, or the lines on its pool."""
-    if (
-        "VLLM_CPU_KVCACHE_SPACE" in view.environment
-        or _CPU_RUNNER in view.attempt.patterns
-        or "vllm.sign.cpu_backend" in view.attempt.signs
-    ):
-        return True
-    return any(fact.pattern is not None and "cpu" in fact.pattern for fact in view.facts if fact.name.startswith("kv_cache."))
-
-
 @dataclass(slots=True)
 class Case:
     """``cause`` and ``stage`` are the outcome's; ``event`` is the line it rests on, ``figures`` what that line states."""
@@ -46,7 +31,7 @@ class Case:
     @property
     def on_cpu(self) -> bool:
         """Whether the run used a CPU backend, whose pool is host memory."""
-        return on_cpu(self.view)
+        return self.view.on_cpu
 
     @property
     def quantized(self) -> bool:

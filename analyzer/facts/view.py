@@ -17,6 +17,9 @@ from analyzer.readers.settings import setting_fact
 #: Figures of the engine that every worker may print with its own value: the smallest is in force (vllm-memory-model.md, section 5).
 SMALLEST = frozenset({"kv_cache.tokens", "kv_cache.gpu_blocks", "concurrency.max"})
 
+#: Patterns of lines that only a CPU backend prints, as their ids begin.
+ON_CPU = ("vllm.sign.cpu_backend", "vllm.startup.cpu_", "vllm.graphs.cpu_warmup")
+
 #: How the engines spell the degrees of parallelism.
 TENSOR_FLAGS = ("--tensor-parallel-size", "--tp-size", "--num-shard", "--tp")
 PIPELINE_FLAGS = ("--pipeline-parallel-size", "--pp-size")
@@ -48,6 +51,15 @@ class View:
     def arguments_seen(self) -> bool:
         """Whether the engine printed what it was started with, so that a setting that is not there has its default."""
         return any(seen.strength >= ARGUMENTS for seen in self.attempt.settings.values())
+
+    @property
+    def on_cpu(self) -> bool:
+        """Whether the run used a CPU backend, whose pool is host memory: by a setting, the platform that a line names, or its errors."""
+        return (
+            "VLLM_CPU_KVCACHE_SPACE" in self.environment
+            or any(name.startswith(ON_CPU) for name in self.attempt.patterns)
+            or any(fact.pattern is not None and "cpu" in fact.pattern for fact in self.facts if fact.name.startswith("kv_cache."))
+        )
 
     def all(self, name: str) -> list[Fact]:
         """Every fact ``name``, in reading order."""

@@ -107,3 +107,19 @@ def test_fp8_of_a_latent_with_an_index_cache_is_no_half() -> None:
     assert "--kv-cache-dtype" not in changed("v32-bf16-too-small")
     assert asked("v32-bf16-too-small", kv_cache_dtype="fp8").fits is False
     assert asked("mla-v32-fp8dsmla-healthy", kv_cache_dtype="auto").tokens == pytest.approx(480_000, rel=0.001)
+
+
+@pytest.mark.parametrize(
+    ("name", "fixes"),
+    [
+        ("cpu-022-startup-below", {"--gpu-memory-utilization": 0.65}),  # 41.2 of 62.82 GiB, down
+        ("cpu-033-worker-uses", {"--gpu-memory-utilization": 0.31}),  # 18.02 + 1.12 of 62.85 GiB, up
+        ("cpu-028-auto-too-small", {"--max-model-len": 15104, "--gpu-memory-utilization": 0.36}),  # 18.02 + 4.5 of 62.82 GiB, up
+        ("cpu-028-kvbytes-too-small", {"--max-model-len": 14464, "--kv-cache-memory-bytes": 5 * GIB}),
+    ],
+)
+def test_host_memory_is_no_card(name: str, fixes: dict[str, Value]) -> None:
+    made = report(name)
+    assert not made.ledgers
+    assert changed(name) == fixes
+    assert not any("nvidia-smi" in need.en for finding in made.findings for need in finding.needs)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from analyzer.engines.case import Case
 from analyzer.engines.computed import Computed
-from analyzer.engines.vllm.fixes import arguments, budget, length, processes, requests, stages, weights
+from analyzer.engines.vllm.fixes import arguments, budget, host, length, processes, requests, stages, weights
 from analyzer.engines.vllm.fixes.arguments import refused_though_known
 from analyzer.engines.vllm.fixes.figures import figures
 from analyzer.engines.vllm.fixes.plan import Plan
@@ -34,8 +34,9 @@ SOLVERS: dict[str, Callable[[Case], Computed | None]] = {
         "kv_cache_memory_bytes": budget.kv_cache_memory_bytes,
         "larger_pinned_pool": budget.larger_pinned_pool,
         "blocks_override": budget.blocks_override,
-        "cpu_kv_space": budget.cpu_kv_space,
-        "lower_cpu_kv_space": budget.lower_cpu_kv_space,
+        "cpu_kv_space": host.cpu_kv_space,
+        "cpu_utilization": host.cpu_utilization,
+        "lower_cpu_kv_space": host.lower_cpu_kv_space,
         "max_model_len_fits": length.max_model_len_fits,
         "kv_cache_fp8": length.kv_cache_fp8,
         "lower_max_num_seqs": requests.lower_max_num_seqs,

@@ -11,7 +11,7 @@ from analyzer.engines.computed import Computed
 from analyzer.engines.vllm import inverse
 from analyzer.engines.vllm.eras import Others, as_range
 from analyzer.engines.vllm.fixes.plan import Plan
-from analyzer.model import Action, EnvChange, FlagChange, Ledger, Text
+from analyzer.model import Action, FlagChange, Ledger, Text
 from analyzer.model.units import GIB, human
 from analyzer.model.versions import Range
 
@@ -445,45 +445,6 @@ def upgrade_to(plan: Plan) -> Computed | None:
         return None
     action = Action(Text(f"upgrade vLLM to {version} or later", f"把 vLLM 升级到 {version} 或更高版本"))
     return Computed((action,), {"version": version}, versions=f"<{version}", verified=True)
-
-
-def cpu_kv_space(plan: Plan) -> Computed | None:
-    """The CPU backend's pool, in whole GiB: what one request needs and a block more (the null block, V1)."""
-    needed = plan.view.bytes("kv_cache.needed")
-    if needed is None and plan.view.generation == "v0" and plan.tokens and plan.max_len and plan.view.bytes("kv_cache.requested"):
-        pool = plan.view.bytes("kv_cache.requested") or 0
-        needed = math.ceil(pool * plan.max_len / plan.tokens)
-    before = plan.env.get("VLLM_CPU_KVCACHE_SPACE")
-    requested = plan.view.bytes("kv_cache.requested") or plan.view.bytes("kv_cache.available")
-    if needed is None or requested is None or (before is None and not plan.case.on_cpu):
-        return None
-    to = needed // GIB + 1 if plan.view.generation != "v0" or needed % GIB else needed // GIB
-    if to * GIB <= requested:
-        return None
-    host = plan.view.bytes("host.available")
-    if host is not None and to * GIB > host:
-        return None
-    values: dict[str, str | Text] = {"before": before or f"{requested / GIB:g}", "to": str(to), "needed": human(needed)}
-    return Computed((EnvChange("VLLM_CPU_KVCACHE_SPACE", str(to)),), values, verified=host is not None)
-
-
-def lower_cpu_kv_space(plan: Plan) -> Computed | None:
-    """The CPU backend was asked for more than the host has left: the largest whole GiB that leaves a tenth of it to everything else."""
-    available = plan.view.bytes("host.available")
-    before = plan.env.get("VLLM_CPU_KVCACHE_SPACE")
-    requested = plan.view.bytes("kv_cache.requested")
-    if available is None or requested is None or available >= requested:
-        return None
-    to = int(0.9 * available // GIB)
-    if to < 1:
-        return None
-    values: dict[str, str | Text] = {
-        "before": before or f"{requested / GIB:g}",
-        "to": str(to),
-        "available": human(available),
-        "needed": human(requested),
-    }
-    return Computed((EnvChange("VLLM_CPU_KVCACHE_SPACE", str(to)),), values, verified=True)
 
 
 def _share(value: float) -> str:

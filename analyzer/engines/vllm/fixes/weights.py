@@ -19,7 +19,7 @@ def tensor_parallel(plan: Plan) -> Computed | None:
     """The next degree at which a rank's share of the weights leaves room on the card. What the share is, is estimated from the shape."""
     before = plan.tensor_parallel
     whole = _weights(plan)
-    if _enough_without(plan) or (plan.override is not None and _short_of_pool(plan)):
+    if _enough_without(plan) or plan.case.on_cpu or (plan.override is not None and _short_of_pool(plan)):
         return None
     if whole is None and plan.case.cause == "cuda_oom.weight_load":
         return _doubled(plan, before)
