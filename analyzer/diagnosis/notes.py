@@ -63,12 +63,30 @@ def too_strict(case: Case, library: Library, known: words.Known, said: frozenset
     ]
 
 
+def _pools(case: Case) -> dict[int, list[tuple[int, Source]]]:
+    """What every rank had for its pool, by engine: data parallel engines size theirs each for itself."""
+    found: dict[int, list[tuple[int, Source]]] = {}
+    for ledger in case.ledgers:
+        line, fact = ledger.line("kv_cache"), case.view.fact("kv_cache.available", ledger.rank)
+        number = ledger.rank // case.view.ranks.world_size if ledger.rank is not None else 0
+        if fact is not None and fact.rank is not None and fact.bytes is not None:
+            found.setdefault(number, []).append((fact.bytes, fact.source))
+        elif line is not None and line.source is not None:
+            found.setdefault(number, []).append((line.bytes, line.source))
+    return found
+
+
+def _differ(pools: list[tuple[int, Source]]) -> bool:
+    sizes = [size for size, _ in pools]
+    return max(sizes) - min(sizes) > UNEQUAL_BYTES
+
+
 def _found(case: Case) -> Iterator[tuple[str, list[Source]]]:
     view = case.view
-    pools = [line for ledger in case.ledgers if (line := ledger.line("kv_cache")) is not None and line.source is not None]
     yield from engine(view.engine).notes(case)
-    if len(pools) > 1 and max(line.bytes for line in pools) - min(line.bytes for line in pools) > UNEQUAL_BYTES:
-        yield "healthy.unequal_ranks", [line.source for line in pools if line.source is not None]
+    unequal = [source for pools in _pools(case).values() if _differ(pools) for _, source in pools]
+    if unequal:
+        yield "healthy.unequal_ranks", unequal
     concurrency, at, tokens = (view.fact(name) for name in ("concurrency.max", "concurrency.at_tokens", "kv_cache.tokens"))
     value = view.number("concurrency.max")
     if concurrency is None or at is None or value is None:

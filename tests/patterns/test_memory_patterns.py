@@ -200,7 +200,7 @@ COMPUTED: dict[str, set[str]] = {
     "kv_cache_memory_bytes": {"flag", "to", "size"},
     "enforce_eager": {"saves"},
     "fewer_capture_sizes": {"flag", "to"},
-    "tensor_parallel": {"before", "to", "weights_each"},
+    "tensor_parallel": {"before", "to", "weights_each", "gpus"},
     "quantized_weights": {"weights", "total"},
     "stop_process": {"pid", "who", "size"},
     "cpu_kv_space": {"setting", "before", "to", "needed"},

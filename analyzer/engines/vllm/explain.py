@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from analyzer.engines.vllm import inverse
+import re
+from collections.abc import Callable
+
+from analyzer.engines.vllm import inverse, kv
 from analyzer.engines.vllm.eras import Others
 from analyzer.engines.vllm.fixes.budget import feasible
 from analyzer.engines.vllm.fixes.plan import Plan
@@ -11,6 +14,8 @@ from analyzer.model.units import human
 
 #: Lengths of requests that are common; those below max_model_len are worked out.
 TYPICAL = (2048, 8192, 32768)
+#: A process of a data parallel engine, by its tag.
+DP_TAG = re.compile(r"(?:^|_)DP\d+\b")
 #: Kept free beside the budget for buffers that come late (warm-up, sampler), as a share of the card.
 LATE_SHARE = 0.01
 
@@ -20,8 +25,8 @@ def explain(plan: Plan) -> dict[str, str | Text]:
     if plan.case.state not in ("healthy", "degraded") or plan.case.on_cpu:
         return {}
     if plan.by_hand:  # the utilization sizes nothing: the pool has its own size, and the budget is not filled
-        return {**_pool(plan), **_at_rest(plan), **_typical(plan)}
-    return {**_at_rest(plan), **_typical(plan), **_headroom(plan), **_more(plan)}
+        return {**_pool(plan), **_engines(plan), **_at_rest(plan), **_typical(plan)}
+    return {**_engines(plan), **_at_rest(plan), **_typical(plan), **_headroom(plan), **_more(plan)}
 
 
 def _pool(plan: Plan) -> dict[str, str | Text]:
@@ -45,7 +50,14 @@ def _at_rest(plan: Plan) -> dict[str, str | Text]:
     """What nvidia-smi shows with no request: the budget, and graphs beside it. Without a budget, the parts that were printed."""
     if plan.budget is not None and plan.total is not None and plan.line("kv_cache") and not plan.by_hand:
         size = plan.budget + (_graphs(plan) or 0)
-        return {"idle_use": f"{human(size)} ({100 * size / plan.total:.0f} %)"}
+        share = f"{human(size)} ({100 * size / plan.total:.0f} %)"
+        if len({ledger.get("total") for ledger in plan.case.ledgers}) > 1 and plan.ledger is not None:
+            return {
+                "idle_use": Text(
+                    f"{share} of GPU {plan.ledger.gpu or plan.rank or 0}", f"GPU {plan.ledger.gpu or plan.rank or 0} 的 {share}"
+                )
+            }
+        return {"idle_use": share}
     parts = [plan.line(name) for name in ("weights", "kv_cache", "cuda_graphs")]
     if parts[0] is not None and parts[1] is not None:
         return {"idle_use_at_least": human(sum(part for part in parts if part is not None))}
@@ -53,11 +65,13 @@ def _at_rest(plan: Plan) -> dict[str, str | Text]:
 
 
 def _typical(plan: Plan) -> dict[str, str | Text]:
-    """Concurrency at common lengths, where every layer keeps every token and the pool's tokens are what they seem."""
+    """Concurrency at common lengths; nothing for several engines, whose pools are not one."""
     length = plan.view.number("concurrency.at_tokens") or plan.max_len
-    if plan.hybrid or not plan.tokens or not length:
+    if not length or len(_of_engines(plan, "concurrency.max")) > 1:
         return {}
-    found = [(typical, plan.tokens / (-(-typical // plan.block_size) * plan.block_size)) for typical in TYPICAL if typical < length]
+    held = _windowed(plan) if plan.hybrid else _plain(plan)
+    counted = [(typical, held(typical)) for typical in TYPICAL if typical < length] if held is not None else []
+    found = [(typical, count) for typical, count in counted if count is not None]
     if not found:
         return {}
     return {
@@ -66,6 +80,62 @@ def _typical(plan: Plan) -> dict[str, str | Text]:
             "，".join(f"{typical} token 时 {count:.1f} 个" for typical, count in found),
         )
     }
+
+
+def _plain(plan: Plan) -> Callable[[int], float | None] | None:
+    """Requests by their length where every layer keeps every token and the pool's tokens are what they seem."""
+    tokens = plan.tokens
+    return None if not tokens else lambda length: tokens / (-(-length // plan.block_size) * plan.block_size)
+
+
+def _windowed(plan: Plan) -> Callable[[int], float | None] | None:
+    """Requests by their length where layers have windows, by the model's shape; only where that gives the printed concurrency as well."""
+    view, shape = plan.view, plan.shape
+    printed, at = view.number("concurrency.max"), view.number("concurrency.at_tokens")
+    if shape is None or shape.state_layers or plan.pool is None or not printed or not at:
+        return None
+    asynchronous, dtype = plan.setting("--async-scheduling"), plan.setting("--dtype")
+    kinds = kv.layers_of(
+        shape,
+        block_size=plan.block_size,
+        tensor_parallel=plan.tensor_parallel,
+        kv_cache_dtype=plan.kv_dtype,
+        model_dtype=str(dtype).removeprefix("torch.") if dtype not in (None, "auto") else None,
+    )
+    shared = kv.group_layers(kinds) if kinds is not None else None
+    batched = view.number("scheduler.max_num_batched_tokens")
+    if shared is None or batched is None or plan.setting("--pipeline-parallel-size") not in (None, 1):
+        return None
+    run = kv.Run(kv.in_flight_tokens(plan.where, int(batched), async_scheduling=asynchronous if isinstance(asynchronous, bool) else None))
+    blocks = kv.num_blocks(plan.pool, shared)
+    whole = kv.max_concurrency(shared, blocks, int(at), run)
+    if whole is None or abs(whole - printed) > 0.02 * printed + 0.01:
+        return None
+    return lambda length: kv.max_concurrency(shared, blocks, length, run)
+
+
+def _of_engines(plan: Plan, name: str) -> list[str]:
+    """The figure ``name`` of every data parallel engine, in their order; each sizes its own pool and counts its own requests."""
+    last = {fact.process: fact for fact in plan.view.all(name) if fact.process is not None and DP_TAG.search(fact.process)}
+    return [str(last[process].value) for process in sorted(last, key=str)]
+
+
+def _engines(plan: Plan) -> dict[str, str | Text]:
+    """The pools, tokens and requests of several engines side by side: they add up, one engine's figure is not all."""
+    degree, size = plan.whole("--data-parallel-size"), plan.view.ranks.world_size
+    if degree is None or degree < 2:
+        return {}
+    pools: dict[int, int] = {}
+    for ledger in plan.case.ledgers:
+        pool = ledger.get("kv_cache")
+        if ledger.rank is not None and pool is not None:
+            pools[ledger.rank // size] = min(pool, pools.get(ledger.rank // size, pool))
+    found = {
+        "kv_cache_available": [human(pools[engine]) for engine in sorted(pools)],
+        "kv_cache_tokens": _of_engines(plan, "kv_cache.tokens"),
+        "concurrency_max": _of_engines(plan, "concurrency.max"),
+    }
+    return {name: " + ".join(values) for name, values in found.items() if len(values) > 1}
 
 
 def _headroom(plan: Plan) -> dict[str, str | Text]:
@@ -86,7 +156,7 @@ def _more(plan: Plan) -> dict[str, str | Text]:
         return {}
     step = total // 100
     found: dict[str, str | Text] = {"hundredth": human(step)}
-    if tokens and not plan.hybrid:
+    if tokens and not plan.hybrid and len(_of_engines(plan, "kv_cache.tokens")) < 2:
         found["hundredth_tokens"] = str(int(tokens * step / pool))
     graphs = _graphs(plan)
     if graphs is None or (plan.free0 is None and plan.others is not Others.COUNTED):

@@ -8,12 +8,19 @@ from analyzer.engines import device
 from analyzer.engines.case import Case
 from analyzer.engines.lines import Lines, spell
 from analyzer.engines.vllm import graphs
-from analyzer.engines.vllm.eras import Era, GraphRule, default_utilization, possible
+from analyzer.engines.vllm.changes import where
+from analyzer.engines.vllm.eras import Era, GraphRule, as_range, default_utilization, possible
 from analyzer.engines.vllm.identity import budget_bytes
 from analyzer.engines.vllm.pool import overridden, pool_estimate
 from analyzer.facts.observation import Event
 from analyzer.facts.view import View
 from analyzer.model import Fact, Ledger
+from analyzer.model.versions import Range
+
+#: Moments at which the pools are in place; releases whose tensors keep what no other rank has; less is rounding of printed figures.
+CUT_AT = ("ready", "graph_capture", "warmup", "serving")
+KEEPS_REST = Range.parse("<0.12.0")
+UNEQUAL_BYTES = 2**30 // 50
 
 #: Facts that one rank states about its own GPU.
 RANK_FACTS = frozenset(
@@ -70,8 +77,7 @@ def ledgers(case: Case) -> list[Ledger]:
 def eras(view: View) -> tuple[Era, ...]:
     """The eras of memory accounting that version and wording leave open."""
     generation = view.generation if view.generation in ("v0", "v1") else None
-    where = view.version if view.version is not None and _known(view.version) else view.versions
-    return possible(where, generation, environment(view))  # type: ignore[arg-type]
+    return possible(where(view), generation, environment(view))  # type: ignore[arg-type]
 
 
 def environment(view: View) -> dict[str, str]:
@@ -113,14 +119,16 @@ def _units(case: Case) -> list[_Unit]:
 def _plan(case: Case, lines: Lines, unit: _Unit) -> None:
     """budget = weights + kv_cache + non_torch + activation_peak (+ graphs), by the era's terms."""
     view, rank = case.view, unit.rank
+    cut = _cut_to(case, rank)
     lines.measured("total", view.fact("device.total", rank))
-    lines.measured("budget", view.fact("budget.bytes", rank))
+    if cut is None:
+        lines.measured("budget", view.fact("budget.bytes", rank))
     total = lines.get("total")
     utilization = view.fact("budget.utilization")
     override = overridden(view, rank)
-    by_hand = override is not None or view.fact("kv_cache.requested", rank) is not None
+    by_hand = override is not None or view.fact("kv_cache.requested", rank) is not None or cut is not None
     if by_hand:
-        utilization = None  # a pool set by hand leaves the share of the card without effect: there is no budget to sum up to
+        utilization = None  # a pool set by hand or cut to another rank's leaves the share of the card open: there is no budget to sum up to
     if "budget" not in lines and total is not None and utilization is not None and isinstance(utilization.value, (int, float)):
         share = float(utilization.value)
         lines.derived(
@@ -135,6 +143,8 @@ def _plan(case: Case, lines: Lines, unit: _Unit) -> None:
     if override is not None and override.pool is not None and override.block is not None:
         words = f"num_gpu_blocks_override × bytes of a block = {override.blocks} × {override.block}"
         lines.derived("kv_cache", override.pool, words, override.source)
+    if cut is not None:
+        lines.derived("kv_cache", cut.bytes, "the smallest pool of the ranks, to whose blocks this one is cut", cut.source)
     lines.measured("kv_cache", view.fact("kv_cache.available", rank))
     if "kv_cache" not in lines:
         lines.measured("kv_cache", view.fact("kv_cache.requested", rank))
@@ -176,6 +186,24 @@ def _plan(case: Case, lines: Lines, unit: _Unit) -> None:
         lines.measured("cuda_graphs_reserved", view.fact("cuda_graphs.estimated", rank))
     actual = view.fact("cuda_graphs.actual", rank)
     lines.measured("cuda_graphs", actual)
+
+
+def _cut_to(case: Case, rank: int | None) -> Fact | None:
+    """The least that a rank of the same engine has for its pool, where it decides the size of this one's tensors.
+
+    All ranks use its number of blocks; from 0.12.0 on they allocate no more than that (``kv_cache_utils.get_kv_cache_configs``), before
+    they keep the rest unused. Not with pipeline parallelism, where the blocks of the ranks differ in bytes.
+    """
+    view = case.view
+    pipeline = view.setting("--pipeline-parallel-size")
+    if rank is None or case.moment not in CUT_AT or as_range(where(view)) & KEEPS_REST or pipeline not in (None, 1):
+        return None
+    size = view.ranks.world_size
+    pools = {fact.rank: fact for fact in view.all("kv_cache.available") if fact.rank is not None and fact.rank // size == rank // size}
+    own, least = pools.get(rank), min(pools.values(), key=lambda fact: fact.bytes or 0, default=None)
+    if own is None or least is None or (own.bytes or 0) - (least.bytes or 0) <= UNEQUAL_BYTES or (least.bytes or 0) <= 0:
+        return None
+    return least
 
 
 def reserved(view: View, rank: int | None) -> int:
@@ -242,9 +270,8 @@ def _card(case: Case, lines: Lines, unit: _Unit) -> None:
 def graphs_inside(view: View) -> bool | None:
     """Whether the budget reserves CUDA graphs; None where version, runner or platform leave that open (graphs.py)."""
     generation = view.generation if view.generation in ("v0", "v1") else None
-    where = view.version if view.version is not None and _known(view.version) else view.versions
     found = graphs.place(
-        where,
+        where(view),
         generation,  # type: ignore[arg-type]
         env=environment(view),
         runner=_runner(view),

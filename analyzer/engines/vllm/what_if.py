@@ -39,7 +39,7 @@ PLAN = (
 def what_if(start: Start, settings: Mapping[str, Value | None]) -> WhatIf:
     """The start with ``settings`` changed. Raises WhatIfError for an unknown setting or a value out of range."""
     run = Run(start, normal(settings))
-    ledgers = tuple(run.after(ledger) for ledger in run.subjects())
+    ledgers = run.cut([run.after(ledger) for ledger in run.subjects()])
     checks = tuple(check for before, after in zip(run.subjects(), ledgers, strict=True) for check in conditions.checks(run, before, after))
     checks = (*checks, *conditions.state_blocks(run, ledgers))
     known = [check.margin for check in checks if check.margin is not None and check.unit == "B"]
@@ -311,9 +311,29 @@ class Run:
             line = pool
         else:
             basis = Basis.ESTIMATED if self.scaled else Basis.DERIVED
-            line = LedgerLine("kv_cache", pool.bytes + freed, basis, formula="budget − everything else of it")
+            line = LedgerLine("kv_cache", (self._uncut(ledger) or pool.bytes) + freed, basis, formula="budget − everything else of it")
         if line is not None:
             lines["kv_cache"] = line
+
+    def _uncut(self, ledger: Ledger) -> int | None:
+        """What this rank had for its pool, where it was cut to the blocks of another one; None where it was not."""
+        pool, own = ledger.line("kv_cache"), self.start.figure("kv_cache.available", ledger.rank)
+        cut = pool is not None and pool.basis is Basis.DERIVED and not self.by_hand and own is not None and own.rank == ledger.rank
+        return own.bytes if cut and own is not None else None
+
+    def cut(self, ledgers: list[Ledger]) -> tuple[Ledger, ...]:
+        """All ranks use the blocks of the one with the least, as before the change."""
+        if not any(self._uncut(ledger) for ledger in self.subjects()):
+            return tuple(ledgers)
+        least = min(
+            (line for ledger in ledgers if (line := ledger.line("kv_cache")) is not None), key=lambda line: line.bytes, default=None
+        )
+        if least is None:
+            return tuple(ledgers)
+        return tuple(
+            Ledger(one.attempt, one.gpu, one.rank, one.moment, tuple(least if line.name == "kv_cache" else line for line in one.lines))
+            for one in ledgers
+        )
 
     def _set_by_hand(self, ledger: Ledger, pool: LedgerLine | None) -> LedgerLine | None:
         """A number of blocks goes before a number of bytes (kv_cache_utils.may_override_num_blocks)."""

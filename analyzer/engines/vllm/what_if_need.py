@@ -77,7 +77,7 @@ def request_line(run: Run) -> printed.NeedLine | None:
     if tight and tokens and start.generation == "v0":
         return printed.NeedLine(0.0, tight / tokens)
     if tight and concurrency and at:
-        if tokens and abs(tokens / at - concurrency) > 0.02 * concurrency + 0.02:
+        if is_plain(run) is False:
             run.notes.append(
                 Text(
                     "Layers of this model do not all grow with the length: its need is taken in proportion, too low for shorter requests.",

@@ -123,3 +123,39 @@ def test_host_memory_is_no_card(name: str, fixes: dict[str, Value]) -> None:
     assert not made.ledgers
     assert changed(name) == fixes
     assert not any("nvidia-smi" in need.en for finding in made.findings for need in finding.needs)
+
+
+def test_the_pools_of_unequal_ranks_are_cut_to_the_smallest() -> None:
+    """0.12.0+: 27.45 and 5.60 GiB were found, 5.60 are allocated on both; a hundredth counts on the small card alone."""
+    first, second = report("unequal-ranks-0120-healthy-smi").ledgers
+    assert (gib(first), gib(second)) == (5.6, 5.6)
+    assert first.get("free") is not None
+    assert "0.24 GiB, about 2620 tokens" in said("unequal-ranks-0120-healthy-smi")
+    less = asked("unequal-ranks-0120-healthy-smi", gpu_memory_utilization=0.8)
+    assert [gib(ledger) for ledger in less.ledgers] == [3.2, 3.2]
+
+
+def test_windows_count_at_every_length() -> None:
+    """12 layers keep all tokens, 12 the last 128: 65073 blocks over 128 + 129, 512 + 513 and 2048 + 521."""
+    assert "253.2 of 2048, 63.5 of 8192, 25.3 of 32768 tokens" in said("gptoss-028-healthy")
+    assert any("do not all grow" in note.en for note in asked("gptoss-028-healthy", max_model_len=2048).notes)
+
+
+def test_each_data_parallel_engine_has_a_pool_of_its_own() -> None:
+    assert "38.55 + 25.39 requests" in said("dp2-ep-healthy")
+    assert "healthy.unequal_ranks" not in {finding.cause for finding in report("dp2-ep-healthy").findings}
+    assert "healthy.unequal_ranks" in {finding.cause for finding in report("unequal-ranks-0120-healthy-smi").findings}
+    assert "-3.20 GiB" in said("dp2-tp2-none-left")
+
+
+@pytest.mark.parametrize(("name", "gpus"), [("pp2-uneven-too-small", "4"), ("dp2-tp2-none-left", "8")])
+def test_the_gpus_of_all_stages_and_engines_are_counted(name: str, gpus: str) -> None:
+    root = report(name).root
+    assert root is not None
+    assert any(f"Needs {gpus} GPUs" in fix.cost.en for fix in root.fixes if fix.cost is not None)
+
+
+def test_no_partition_is_proposed_where_none_fits() -> None:
+    root = report("pp2-uneven-too-small").root
+    assert root is not None
+    assert not any("VLLM_PP_LAYER_PARTITION" in fix.title.en for fix in root.fixes)

@@ -12,7 +12,7 @@ from analyzer.engines.vllm import inverse
 from analyzer.engines.vllm.eras import Others, as_range
 from analyzer.engines.vllm.fixes.plan import Plan
 from analyzer.model import Action, FlagChange, Ledger, Text
-from analyzer.model.units import GIB, human
+from analyzer.model.units import human
 from analyzer.model.versions import Range
 
 FLAG = "--gpu-memory-utilization"

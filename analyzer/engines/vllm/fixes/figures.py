@@ -16,6 +16,9 @@ def figures(case: Case) -> Mapping[str, str]:
     found: dict[str, str] = {}
     if plan.needed is not None and plan.pool is not None and plan.needed > plan.pool:
         found["kv_cache_shortfall"] = human(plan.needed - plan.pool)
+    pools = {ledger.get("kv_cache") for ledger in case.ledgers}
+    if (case.cause or "").startswith("kv_cache.") and plan.pool is not None and len(pools) > 1:
+        found["kv_cache_available"] = human(plan.pool)  # of the rank that decides, not of the last one that printed
     if plan.total is not None and plan.budget is not None:
         found["outside_budget"] = human(plan.total - plan.budget)
     if plan.shortfall is not None:

@@ -10,11 +10,12 @@ from analyzer.engines.case import Case
 from analyzer.engines.lines import spell
 from analyzer.engines.vllm import flags
 from analyzer.engines.vllm.changes import where
-from analyzer.engines.vllm.eras import Era, Others, Where, common_others, default_utilization
+from analyzer.engines.vllm.eras import Era, Others, Where, as_range, common_others, default_utilization
 from analyzer.engines.vllm.identity import budget_bytes
 from analyzer.engines.vllm.ledger import environment, eras, graphs_inside, reserved
-from analyzer.engines.vllm.pool import Override, overridden
-from analyzer.engines.vllm.printed import SWAP_SPACE, block_bytes_from_swap
+from analyzer.engines.vllm.pool import Override, cached_shape, overridden
+from analyzer.engines.vllm.printed import LATER, SWAP_SPACE, block_bytes_from_swap
+from analyzer.engines.vllm.shapes import Shape
 from analyzer.facts.view import View
 from analyzer.model import Basis, Ledger, LedgerLine
 from analyzer.model.ledger import ordered
@@ -91,9 +92,24 @@ class Plan:
     @cached_property
     def ledger(self) -> Ledger | None:
         """The ledger of the GPU on which the answer rests: that of the failure; for the pool, the one with the least room."""
-        if self.case.cause is not None and self.case.cause.startswith("kv_cache.") and self.case.ledgers:
-            return min(self.case.ledgers, key=lambda ledger: (ledger.get("kv_cache") is None, ledger.get("kv_cache") or 0))
+        about_pool = (self.case.cause or "").startswith("kv_cache.") or self.case.state in ("healthy", "degraded")
+        if about_pool and self.case.ledgers:
+            return min(self._of_engine(), key=self._room)
         return self.case.ledger
+
+    def _of_engine(self) -> list[Ledger]:
+        """The ledgers of the engine that failed, where a tag tells: every data parallel engine sizes its own pool."""
+        event = self.case.event
+        replica = event.process.group("DP") if event is not None and event.process is not None else None
+        size = self.view.ranks.world_size
+        own = [found for found in self.case.ledgers if found.rank is not None and found.rank // size == replica]
+        return own or self.case.ledgers
+
+    def _room(self, ledger: Ledger) -> tuple[bool, int]:
+        """What its rank had for the pool, before it was cut to another's."""
+        available = self.view.fact("kv_cache.available", ledger.rank)
+        pool = available.bytes if available is not None and available.rank is not None else ledger.get("kv_cache")
+        return pool is None, pool or 0
 
     def line(self, name: str) -> int | None:
         """Bytes of a line of that ledger."""
@@ -232,16 +248,26 @@ class Plan:
         return str(value) if value is not None else "auto"
 
     @cached_property
+    def shape(self) -> Shape | None:
+        """The model's shape as this version caches it, where it is known."""
+        return cached_shape(self.view)
+
+    @cached_property
     def hybrid(self) -> bool:
-        """Whether the log shows a pool that does not grow in proportion to the length (Mamba, sliding window, several groups)."""
+        """Whether the log shows a pool that does not grow in proportion to the length (Mamba, sliding window, several groups).
+
+        From 0.20.1 on the printed tokens are the concurrency times the length by definition: the model's shape tells then.
+        """
         if self.view.fact("mamba.blocks") is not None:
             return True
         patterns = {fact.pattern or "" for fact in self.view.facts} | set(self.view.attempt.event_counts)
         if any("mamba" in name or "hybrid" in name or "sliding" in name for name in patterns):
             return True
+        if as_range(self.where) & LATER and "vllm.kv.hybrid_manager_off" not in self.view.attempt.patterns and self.shape is not None:
+            return bool(self.shape.window_layers or self.shape.state_layers)
         tokens, concurrency = self.view.number("kv_cache.tokens"), self.view.number("concurrency.max")
         at = self.view.number("concurrency.at_tokens")
-        if tokens and concurrency and at:
+        if tokens and concurrency and at and not as_range(self.where) & LATER:
             return abs(tokens / at - concurrency) > 0.02 * concurrency + 0.02
         estimated = self.view.number("kv_cache.estimated_max_len")
         if estimated and self.pool and self.needed and self.max_len:

@@ -26,6 +26,10 @@ class Stages:
         """Tokens that each stage holds, in whole blocks: ``pool / (layers × token)``."""
         return tuple(pool // (layers * self.token) // self.block * self.block for pool, layers in zip(self.pools, self.layers, strict=True))
 
+    def holds(self, stage: int, more: int, layer: int, length: int) -> bool:
+        """Whether ``stage`` holds a request of ``length`` with ``more`` layers, each of which takes ``layer`` bytes of weights."""
+        return self.pools[stage] - more * layer >= (self.layers[stage] + more) * self.token * length
+
 
 def stages(plan: Plan) -> Stages | None:
     """The stages of this run; None without pipeline parallelism, for models whose layers differ, or where pools or shape are not known."""
@@ -74,18 +78,29 @@ def really_fits(plan: Plan) -> int | None:
 
 
 def pp_layer_partition(plan: Plan) -> Computed | None:
-    """The layers in proportion to the pools; weights move with them, so it is a first step and not the end of it."""
+    """Fewer layers for the stage that holds least. As many as let both stages hold the length, where the weights of a layer are known.
+
+    Weights move with the layers. Where they are not known an eighth of the layers is a first step and not the end of it.
+    """
     found = stages(plan)
     if found is None or max(found.pools) < 1.2 * min(found.pools):
         return None
     lengths = found.lengths()
     tight = lengths.index(min(lengths))
     wide = lengths.index(max(lengths))
+    if lengths[tight] == lengths[wide]:
+        return None
+    weights = plan.case.ledgers[tight * (plan.whole("--tensor-parallel-size") or 1)].get("weights")
+    if weights is None or plan.max_len is None:
+        step = max(1, found.layers[tight] // 8)
+    else:
+        layer = weights // found.layers[tight]
+        fitting = (moved for moved in range(1, found.layers[tight]) if found.holds(tight, -moved, layer, plan.max_len))
+        step = next((moved for moved in fitting if found.holds(wide, moved, layer, plan.max_len)), 0)
     moved = list(found.layers)
-    step = max(1, moved[tight] // 8)
     moved[tight] -= step
     moved[wide] += step
-    if moved[tight] < 1 or lengths[tight] == lengths[wide]:
+    if step == 0 or moved[tight] < 1:
         return None
     to = ",".join(str(count) for count in moved)
     values: dict[str, str | Text] = {"to": to, "before": ",".join(str(count) for count in found.layers)}

@@ -33,8 +33,13 @@ def tensor_parallel(plan: Plan) -> Computed | None:
     heads = plan.view.number("model.attention_heads")
     if heads and int(heads) % to:
         return None
-    values: dict[str, str | Text] = {"before": str(before), "to": str(to), "weights_each": human(whole / to)}
+    values: dict[str, str | Text] = {"before": str(before), "to": str(to), "weights_each": human(whole / to), "gpus": str(_gpus(plan, to))}
     return Computed((FlagChange(FLAG, plan.whole(FLAG), to),), values, verified=False)
+
+
+def _gpus(plan: Plan, tensor: int) -> int:
+    """GPUs in all: every pipeline stage and every data parallel engine has as many ranks."""
+    return tensor * (plan.whole("--pipeline-parallel-size") or 1) * (plan.whole("--data-parallel-size") or 1)
 
 
 def _doubled(plan: Plan, before: int) -> Computed | None:
@@ -43,7 +48,12 @@ def _doubled(plan: Plan, before: int) -> Computed | None:
     if held is None or 2 * before > LARGEST:
         return None
     each = Text(f"half of what one holds now (more than {human(held)})", f"现在一张卡的一半（现在超过 {human(held)}）")
-    values: dict[str, str | Text] = {"before": str(before), "to": str(2 * before), "weights_each": each}
+    values: dict[str, str | Text] = {
+        "before": str(before),
+        "to": str(2 * before),
+        "weights_each": each,
+        "gpus": str(_gpus(plan, 2 * before)),
+    }
     return Computed((FlagChange(FLAG, plan.whole(FLAG), 2 * before),), values, verified=False)
 
 
