@@ -389,8 +389,11 @@ FIXES, ENOUGH = 5, 3
 
 
 def _only_in_part(fix: Fix, view: View) -> bool:
-    """Whether some of the possible versions lack a flag of the fix."""
+    """Whether some of the possible versions lack a flag of the fix, and not one that the user's own command shows to be there."""
     if fix.versions is None or view.version is not None:
+        return False
+    flags = [change.flag for change in fix.changes if isinstance(change, FlagChange) and change.to is not None]
+    if flags and all(view.setting(flag) is not None for flag in flags):
         return False
     possible = engine(view.engine).possible_versions(view)
     return (possible & Range.parse(fix.versions)) != possible

@@ -222,6 +222,11 @@ COMPUTED: dict[str, set[str]] = {
     "enable_chunked_prefill": {"flag", "before", "to"},
     "cap_kv_blocks": {"flag", "to", "size"},
     "larger_pinned_pool": {"flag", "before", "to", "needed", "room"},
+    "smaller_loras": {"loras", "rank"},
+    "mm_ipc_memory": {"flag", "before", "to", "reserve", "available", "needs"},
+    "utilization_for_external": {"before", "to", "external", "total", "least", "needs"},
+    "startup_plan_off": {"size"},
+    "graph_estimate_on": {"estimate"},
     "blocks_override": {"flag", "before", "to", "size", "why_number"},
 }
 

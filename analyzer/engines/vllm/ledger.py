@@ -217,7 +217,7 @@ def reserved(view: View, rank: int | None) -> int:
 
 def _without_reserved(view: View, lines: Lines, rank: int | None) -> None:
     size, budget = reserved(view, rank), lines.line("budget")
-    if size and budget is not None:
+    if size and budget is not None and size < budget.bytes:
         net = spell("budget − held for others = {b} − {r}", b=budget.bytes, r=size)
         lines.replace("budget", budget.bytes - size, net, budget.source)
 

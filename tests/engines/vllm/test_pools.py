@@ -159,3 +159,43 @@ def test_no_partition_is_proposed_where_none_fits() -> None:
     root = report("pp2-uneven-too-small").root
     assert root is not None
     assert not any("VLLM_PP_LAYER_PARTITION" in fix.title.en for fix in root.fixes)
+
+
+def titles(name: str) -> list[str]:
+    root = report(name).root
+    assert root is not None
+    return [fix.title.en for fix in root.fixes]
+
+
+def test_a_reservation_that_is_above_the_pool() -> None:
+    """3.62 GiB are left and the front end reserves 4.0 of them: that is to be lowered, there is a pool."""
+    assert changed("mm-ipc-reserve-fails")["--mm-ipc-gpu-memory-gb"] == 1.8
+    assert "reserves 4.0 GiB" in said("mm-ipc-reserve-fails")
+
+
+def test_weights_of_another_process_above_the_share() -> None:
+    """(15.27 + 5.62) / 39.49 = 0.529, up; the ledger shows no budget below zero."""
+    made = report("external-weights-exceed")
+    assert made.outcome.stage == "device_init"
+    assert gib(made.ledgers[0], "budget") == 11.85
+    assert changed("external-weights-exceed") == {"--gpu-memory-utilization": 0.53}
+    assert "0.39 is the least" in made.root.fixes[0].why.en if made.root is not None else False
+
+
+def test_adapters_are_named_where_lora_is_on() -> None:
+    assert "--max-loras (8) and --max-lora-rank (256)" in titles("lora-none-left")[0]
+    assert not any("lora" in title for title in titles("dp2-tp2-none-left"))
+
+
+def test_graphs_after_a_plan_or_without_their_estimate() -> None:
+    assert titles("plan-applied-graph-oom")[0].startswith("VLLM_ENABLE_STARTUP_PLAN=0")
+    assert "VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS=1" in titles("estimate-off-graph-oom")
+    for name in ("plan-applied-graph-oom", "estimate-off-graph-oom"):
+        root = report(name).root
+        assert root is not None
+        assert not any("as the message suggests" in no.advice for no in root.not_this)
+
+
+def test_a_flag_of_the_users_own_command_is_there() -> None:
+    """The version is only known as 0.8.5 or newer; the command has the flag of 0.10.2."""
+    assert changed("pinned-4G-cmd-smi")["--kv-cache-memory-bytes"] == 6_100_000_000

@@ -8,11 +8,11 @@ from __future__ import annotations
 import math
 
 from analyzer.engines.computed import Computed
-from analyzer.engines.vllm import inverse
-from analyzer.engines.vllm.eras import Others, as_range
+from analyzer.engines.vllm import graphs, inverse
+from analyzer.engines.vllm.eras import GraphRule, Others, as_range
 from analyzer.engines.vllm.fixes.plan import Plan
-from analyzer.model import Action, FlagChange, Ledger, Text
-from analyzer.model.units import human
+from analyzer.model import Action, EnvChange, FlagChange, Ledger, Text
+from analyzer.model.units import GIB, human
 from analyzer.model.versions import Range
 
 FLAG = "--gpu-memory-utilization"
@@ -63,9 +63,9 @@ def feasible(plan: Plan, total: int, budget: int, pool: int, needed: int) -> inv
     eras = plan.eras
     if len({(era.others, era.check_at_start) for era in eras}) != 1:
         return None
-    graphs = 0 if plan.graphs_inside or plan.setting("--enforce-eager") else plan.view.bytes("cuda_graphs.actual", plan.rank)
+    outside = 0 if plan.graphs_inside or plan.setting("--enforce-eager") else plan.view.bytes("cuda_graphs.actual", plan.rank)
     return inverse.utilization_window(
-        eras[0], total=total, budget=budget, kv_cache=pool, kv_needed=needed, free0=plan.free0, graphs_outside=graphs
+        eras[0], total=total, budget=budget, kv_cache=pool, kv_needed=needed, free0=plan.free0, graphs_outside=outside
     )
 
 
@@ -237,6 +237,9 @@ def raise_by_missing(plan: Plan) -> Computed | None:
             if plan.utilization is not None and share > SMALL_POOL * 100 * (HIGHEST - plan.utilization) / plan.utilization:
                 return None  # so much is left above only where the pool is hardly a part of the budget
             missing = Text(f"{share:.1f} % of the KV pool", f"KV 池的 {share:.1f}%")
+    elif (held := plan.view.bytes("budget.multimodal_reserve")) is not None and pool is not None and held > pool:
+        size = human(held - pool)
+        missing = Text(f"more than {size}", f"超过 {size}")
     if missing is None:
         return None
     words = missing if isinstance(missing, Text) else Text(missing, missing)
@@ -404,6 +407,82 @@ def _blocks_needed(plan: Plan) -> int | None:
         spare = 0 if plan.view.generation == "v0" or not as_range(plan.where) & NULL_BLOCK_COUNTS else 1
         return -(-plan.max_len // plan.block_size) + spare
     return None if plan.needed is None else -(-plan.needed // plan.override.block)
+
+
+def mm_ipc_memory(plan: Plan) -> Computed | None:
+    """A smaller reservation for the front end's decoding (0.25.0+): what is left for the pool, less what one request needs.
+
+    The reservation holds the decoders' fixed part besides (``multimodal/gpu_ipc_memory.py``). Where the need is not known half is left.
+    """
+    flag, before = "--mm-ipc-gpu-memory-gb", plan.setting("--mm-ipc-gpu-memory-gb")
+    held, available = plan.view.bytes("budget.multimodal_reserve"), plan.view.bytes("kv_cache.available")
+    if held is None or available is None or isinstance(before, bool) or not isinstance(before, (int, float)):
+        return None
+    needed = plan.needed_by_shape
+    room = available - (needed if needed is not None else available // 2) - max(0, held - round(before * GIB))
+    to = math.floor(10 * room / GIB) / 10
+    if not 0 < to < before:
+        return None
+    needs = Text(
+        "Half of that is left to it; what one request needs, this log does not say.", "其中一半留给它；一个请求需要多少，日志未给出。"
+    )
+    if needed is not None:
+        needs = Text(f"One request needs {human(needed)} of it by the model's shape.", f"按模型结构，一个请求需要其中 {human(needed)}。")
+    values: dict[str, str | Text] = {
+        "flag": flag,
+        "before": f"{before:g}",
+        "to": f"{to:g}",
+        "reserve": human(held),
+        "available": human(available),
+        "needs": needs,
+    }
+    return Computed((FlagChange(flag, before, to),), values, verified=False)
+
+
+def utilization_for_external(plan: Plan) -> Computed | None:
+    """Weights that another process holds are above the budget (0.32.0+): the share that is above them, and one request by the shape."""
+    total, before, external = plan.total, plan.utilization, plan.view.bytes("weights.external", plan.rank)
+    if total is None or before is None or external is None:
+        return None
+    least, needed = inverse.utilization_up(total, external + 1), plan.needed_by_shape
+    to = least if needed is None else inverse.utilization_up(total, external + needed)
+    if not before < to <= HIGHEST:
+        return None
+    needs = Text("Activations and KV cache come on top.", "激活和 KV cache 还要另算。")
+    if needed is not None:
+        needs = Text(
+            f"One request needs {human(needed)} of KV cache by the model's shape; activations come on top.",
+            f"按模型结构，一个请求需要 {human(needed)} 的 KV cache；激活还要另算。",
+        )
+    values: dict[str, str | Text] = {
+        "before": _share(before),
+        "to": _share(to),
+        "external": human(external),
+        "total": human(total),
+        "least": _share(least),
+        "needs": needs,
+    }
+    return Computed((FlagChange(FLAG, before, round(to, 2)),), values, verified=False)
+
+
+def startup_plan_off(plan: Plan) -> Computed | None:
+    """The pool of an earlier start's plan (0.26.0+) left too little: profile once more. The plan's key leaves the utilization out."""
+    if "vllm.profiling.startup_plan" not in plan.view.attempt.patterns or plan.pinned is None:
+        return None
+    return Computed((EnvChange("VLLM_ENABLE_STARTUP_PLAN", "0"),), {"size": human(plan.pinned)}, verified=False)
+
+
+def graph_estimate_on(plan: Plan) -> Computed | None:
+    """Graphs that are estimated and not taken out of the budget (0.18.0+): the variable that takes them out, where the pool bears it."""
+    estimate = plan.view.bytes("cuda_graphs.estimated", plan.rank)
+    rules = {era.graphs for era in plan.eras}
+    if plan.graphs_inside is not False or GraphRule.OUTSIDE in rules or estimate is None or plan.by_hand:
+        return None
+    pool = plan.pool
+    if pool is None or pool - estimate < (plan.needed or 1):
+        return None
+    words = Text(f" ({human(estimate)})", f"（{human(estimate)}）")
+    return Computed((EnvChange(graphs.ESTIMATE, "1"),), {"estimate": words}, verified=False)
 
 
 def cap_kv_blocks(plan: Plan) -> Computed | None:

@@ -8,10 +8,9 @@ from __future__ import annotations
 import math
 
 from analyzer.engines.computed import Computed
-from analyzer.engines.vllm import inverse, kv
+from analyzer.engines.vllm import inverse
 from analyzer.engines.vllm.fixes.budget import FLAG
 from analyzer.engines.vllm.fixes.plan import Plan
-from analyzer.engines.vllm.pool import cached_shape
 from analyzer.model import Change, EnvChange, FlagChange, Text
 from analyzer.model.units import GIB, human
 
@@ -86,7 +85,7 @@ def cpu_utilization(plan: Plan) -> Computed | None:
         if held is None:
             return None
         printed = view.bytes("kv_cache.needed")
-        needed, verified = printed or _by_shape(plan), printed is not None and available is not None
+        needed, verified = printed or plan.needed_by_shape, printed is not None and available is not None
         to = inverse.utilization_up(total, held + (needed or 1))
         words = Text(f"The worker holds {human(held)}.", f"worker 自身占用 {human(held)}。")
         if needed is not None:
@@ -97,12 +96,3 @@ def cpu_utilization(plan: Plan) -> Computed | None:
         return None
     values: dict[str, str | Text] = {"before": f"{before:.2f}", "to": f"{to:.2f}", "total": human(total), "arithmetic": words}
     return Computed((FlagChange(FLAG, before, to),), values, verified=verified)
-
-
-def _by_shape(plan: Plan) -> int | None:
-    """What a request of full length needs, by the model's shape; None for models that do not keep every token."""
-    shape = cached_shape(plan.view)
-    if shape is None or plan.max_len is None or shape.state_layers or shape.window_layers:
-        return None
-    token = kv.bytes_per_token(shape, kv_cache_dtype=plan.kv_dtype)
-    return None if token is None else token * plan.max_len

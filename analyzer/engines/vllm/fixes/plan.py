@@ -8,7 +8,7 @@ from functools import cached_property
 
 from analyzer.engines.case import Case
 from analyzer.engines.lines import spell
-from analyzer.engines.vllm import flags
+from analyzer.engines.vllm import flags, kv
 from analyzer.engines.vllm.changes import where
 from analyzer.engines.vllm.eras import Era, Others, Where, as_range, common_others, default_utilization
 from analyzer.engines.vllm.identity import budget_bytes
@@ -137,6 +137,9 @@ class Plan:
     @cached_property
     def reserved(self) -> int:
         """Bytes of the budget that are held for others (ledger.reserved); the ledger's budget is without them."""
+        line = self.ledger.line("budget") if self.ledger is not None else None
+        if line is not None and line.basis is Basis.MEASURED:
+            return 0  # more is held than there is of it: the ledger shows it as printed
         return reserved(self.view, self.rank)
 
     @cached_property
@@ -208,6 +211,15 @@ class Plan:
         size = int(swap * GIB) if isinstance(swap, (int, float)) and not isinstance(swap, bool) else SWAP_SPACE
         found = block_bytes_from_swap(int(blocks), size)
         return found.high if found is not None else None
+
+    @cached_property
+    def needed_by_shape(self) -> int | None:
+        """Bytes that one request of max_model_len needs by the model's shape; None for models that do not keep every token."""
+        shape = self.shape
+        if shape is None or self.max_len is None or shape.state_layers or shape.window_layers or not shape.windows_known:
+            return None
+        token = kv.bytes_per_token(shape, tensor_parallel=self.tensor_parallel, kv_cache_dtype=self.kv_dtype)
+        return None if token is None else token * self.max_len
 
     @cached_property
     def free0(self) -> int | None:

@@ -83,6 +83,18 @@ def limit_mm_per_prompt(plan: Plan) -> Computed | None:
     return Computed((Action(action),), {"flag": "--limit-mm-per-prompt"}, verified=False)
 
 
+def smaller_loras(plan: Plan) -> Computed | None:
+    """LoRA buffers for fewer or smaller adapters, where LoRA is on: they are made at load and counted as weights."""
+    if not plan.setting("--enable-lora"):
+        return None
+    loras, rank = plan.whole("--max-loras") or 1, plan.whole("--max-lora-rank") or 16
+    action = Text(
+        "lower --max-loras to the adapters used at the same time, --max-lora-rank to the highest rank among them",
+        "把 --max-loras 降到实际同时使用的数量，--max-lora-rank 降到其中的最高秩",
+    )
+    return Computed((Action(action),), {"loras": str(loras), "rank": str(rank)}, verified=False)
+
+
 #: Lines that only models with an encoder print.
 _MULTIMODAL = ("multimodal", "encoder", "mm_", "vision")
 

@@ -145,10 +145,17 @@ def _beside(plan: Plan, fixes: Sequence[Fix]) -> Window | None:
         return Window(FLAG, low, high, "failed", False, False, text, opens)
     tail = Text("", "")
     if plan.total is not None and plan.budget is not None and plan.case.stage == "graph_capture" and plan.graphs_inside is False:
-        room = human(plan.total - plan.budget)
-        tail = Text(
-            f" How much the graphs take in all, this log can't tell: more than the {room} beside the budget.",
-            f"graph 总共需要多少，日志看不出：超过预算之外的 {room}。",
+        room, estimate = human(plan.total - plan.budget), plan.view.bytes("cuda_graphs.estimated", plan.rank)
+        tail = (
+            Text(
+                f" The engine estimates the graphs at {human(estimate)}; {room} is beside the budget.",
+                f"引擎预估 graph 需要 {human(estimate)}；预算之外有 {room}。",
+            )
+            if estimate is not None
+            else Text(
+                f" How much the graphs take in all, this log can't tell: more than the {room} beside the budget.",
+                f"graph 总共需要多少，日志看不出：超过预算之外的 {room}。",
+            )
         )
     elif missing:
         tail = Text(f" At least {human(missing)} were missing.", f"至少缺 {human(missing)}。")
