@@ -136,6 +136,7 @@ FACT_PLACEHOLDERS = frozenset(fact["name"].replace(".", "_") for fact in FACTS) 
         "idle_use_at_least",
         "headroom",
         "hundredth",
+        "hundredth_alone",
         "hundredth_tokens",
         "utilization_high",
         # analyzer/engines/layout.py

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from analyzer.engines.vllm import inverse, kv
+from analyzer.engines.vllm import defaults, inverse, kv
 from analyzer.engines.vllm.eras import Others
 from analyzer.engines.vllm.fixes.budget import feasible
 from analyzer.engines.vllm.fixes.plan import Plan
@@ -94,7 +94,7 @@ def _windowed(plan: Plan) -> Callable[[int], float | None] | None:
     printed, at = view.number("concurrency.max"), view.number("concurrency.at_tokens")
     if shape is None or shape.state_layers or plan.pool is None or not printed or not at:
         return None
-    asynchronous, dtype = plan.setting("--async-scheduling"), plan.setting("--dtype")
+    dtype = plan.setting("--dtype")
     kinds = kv.layers_of(
         shape,
         block_size=plan.block_size,
@@ -103,15 +103,26 @@ def _windowed(plan: Plan) -> Callable[[int], float | None] | None:
         model_dtype=str(dtype).removeprefix("torch.") if dtype not in (None, "auto") else None,
     )
     shared = kv.group_layers(kinds) if kinds is not None else None
-    batched = view.number("scheduler.max_num_batched_tokens")
-    if shared is None or batched is None or plan.setting("--pipeline-parallel-size") not in (None, 1):
+    if shared is None or plan.setting("--pipeline-parallel-size") not in (None, 1):
         return None
-    run = kv.Run(kv.in_flight_tokens(plan.where, int(batched), async_scheduling=asynchronous if isinstance(asynchronous, bool) else None))
     blocks = kv.num_blocks(plan.pool, shared)
-    whole = kv.max_concurrency(shared, blocks, int(at), run)
-    if whole is None or abs(whole - printed) > 0.02 * printed + 0.01:
-        return None
-    return lambda length: kv.max_concurrency(shared, blocks, length, run)
+    runs = [run for run in _runs(plan) if abs((kv.max_concurrency(shared, blocks, int(at), run) or 0) - printed) <= 0.02 * printed + 0.01]
+
+    def held(length: int) -> float | None:
+        found = {kv.max_concurrency(shared, blocks, length, run) for run in runs}
+        return found.pop() if len(found) == 1 else None
+
+    return held
+
+
+def _runs(plan: Plan) -> list[kv.Run]:
+    """What may be in flight: a step's tokens as stated or by default, from 0.26.0 on twice where scheduling is asynchronous."""
+    stated, asynchronous = plan.view.number("scheduler.max_num_batched_tokens"), plan.setting("--async-scheduling")
+    generation = plan.view.generation if plan.view.generation in ("v0", "v1") else None
+    batched = int(stated) if stated is not None else defaults.max_num_batched_tokens(plan.where, generation, total=plan.total)  # type: ignore[arg-type]
+    choices = [asynchronous] if isinstance(asynchronous, bool) else [False, True]
+    sizes = {kv.in_flight_tokens(plan.where, batched, async_scheduling=choice) for choice in choices}
+    return [kv.Run(size) for size in sorted(size for size in sizes if size is not None)]
 
 
 def _of_engines(plan: Plan, name: str) -> list[str]:
@@ -155,9 +166,9 @@ def _more(plan: Plan) -> dict[str, str | Text]:
     if total is None or budget is None or not pool or pool <= 0 or plan.utilization is None:
         return {}
     step = total // 100
-    found: dict[str, str | Text] = {"hundredth": human(step)}
+    found: dict[str, str | Text] = {"hundredth_alone": human(step)}
     if tokens and not plan.hybrid and len(_of_engines(plan, "kv_cache.tokens")) < 2:
-        found["hundredth_tokens"] = str(int(tokens * step / pool))
+        found = {"hundredth": human(step), "hundredth_tokens": str(int(tokens * step / pool))}
     graphs = _graphs(plan)
     if graphs is None or (plan.free0 is None and plan.others is not Others.COUNTED):
         return found

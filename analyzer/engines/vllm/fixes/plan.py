@@ -184,7 +184,13 @@ class Plan:
 
     @cached_property
     def needed(self) -> int | None:
-        """Bytes that one request of max_model_len needs: printed, or the pool over the concurrency that it gives, or in blocks (V0)."""
+        """Bytes that one request of max_model_len needs: printed, or the pool over the concurrency that it gives, or in blocks (V0).
+
+        Where the state blocks are too few: what as many as sequences are asked for take.
+        """
+        if self.case.cause == "kv_cache.mamba_blocks_below_max_num_seqs":
+            blocks, asked = self.view.number("mamba.blocks"), self.view.number("scheduler.max_num_seqs")
+            return -(-self.pool * int(asked) // int(blocks)) if self.pool and self.pool > 0 and blocks and asked else None
         printed = self.view.bytes("kv_cache.needed", self.rank)
         if printed is not None:
             return printed
