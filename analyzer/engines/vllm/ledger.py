@@ -119,16 +119,14 @@ def _units(case: Case) -> list[_Unit]:
 def _plan(case: Case, lines: Lines, unit: _Unit) -> None:
     """budget = weights + kv_cache + non_torch + activation_peak (+ graphs), by the era's terms."""
     view, rank = case.view, unit.rank
-    cut = _cut_to(case, rank)
+    override, cut = overridden(view, rank), _cut_to(case, rank)
+    # A pool set by hand or cut to another rank's leaves the share of the card open: there is no budget to sum up to.
+    by_hand = override is not None or view.fact("kv_cache.requested", rank) is not None or cut is not None
     lines.measured("total", view.fact("device.total", rank))
-    if cut is None:
+    if not by_hand:
         lines.measured("budget", view.fact("budget.bytes", rank))
     total = lines.get("total")
-    utilization = view.fact("budget.utilization")
-    override = overridden(view, rank)
-    by_hand = override is not None or view.fact("kv_cache.requested", rank) is not None or cut is not None
-    if by_hand:
-        utilization = None  # a pool set by hand or cut to another rank's leaves the share of the card open: there is no budget to sum up to
+    utilization = view.fact("budget.utilization") if not by_hand else None
     if "budget" not in lines and total is not None and utilization is not None and isinstance(utilization.value, (int, float)):
         share = float(utilization.value)
         lines.derived(

@@ -52,6 +52,7 @@ def passed(answer: WhatIf) -> dict[str, bool | None]:
         ("override-healthy", 3.5),  # 4096 of the 64857 blocks that 55.42 GiB would have made
         ("override-graph-oom", 22.22),  # 26000 of 22937 blocks, more than the profile found
         ("override-too-small", 0.44),
+        ("override-v0-too-small", 0.44),  # V0 prints the blocks after the override, the bytes before it
         ("v2lite-v0-066-no-mla", 38.0),  # 0.6.6 expands the latent into 16 heads of 256
         ("v0-pp2-blocks-only", 5.0),  # the 40 layers of a stage
     ],
@@ -64,6 +65,7 @@ def test_the_pool_as_it_was_made(name: str, pool: float) -> None:
 def test_a_number_of_blocks_is_what_to_change() -> None:
     assert changed("override-too-small")["--num-gpu-blocks-override"] == 2048
     assert changed("override-graph-oom")["--num-gpu-blocks-override"] == 22937
+    assert changed("override-v0-too-small") == {"--max-model-len": 8192, "--num-gpu-blocks-override": 2048}
     for name in ("override-too-small", "override-graph-oom"):
         assert not {"--gpu-memory-utilization", "--kv-cache-memory-bytes", "--kv-cache-dtype"} & set(changed(name))
 

@@ -168,6 +168,11 @@ class Plan:
         """Whether the pool's size is set by hand or taken from an earlier start: the utilization then sizes nothing."""
         return self.pinned is not None or self.override is not None
 
+    @property
+    def short_by_hand(self) -> bool:
+        """Whether a pool that is set by hand is what lacks room: it does not grow with what weights and activations give up."""
+        return self.by_hand and (self.case.cause or "").startswith("kv_cache.")
+
     @cached_property
     def tokens(self) -> int | None:
         """Tokens that the pool holds, as the engine counts them."""

@@ -65,7 +65,7 @@ def raise_max_num_seqs(plan: Plan) -> Computed | None:
 
 def enable_chunked_prefill(plan: Plan) -> Computed | None:
     """V0 profiles and runs a prompt of max_model_len tokens at once unless prefill is chunked (on by itself above 32768 tokens, 0.4.1+)."""
-    if plan.case.on_cpu or plan.view.generation != "v0" or plan.setting("--enable-chunked-prefill"):
+    if plan.case.on_cpu or plan.short_by_hand or plan.view.generation != "v0" or plan.setting("--enable-chunked-prefill"):
         return None
     if plan.max_len is None or not 2048 < plan.max_len <= 32768:
         return None
@@ -101,7 +101,7 @@ _MULTIMODAL = ("multimodal", "encoder", "mm_", "vision")
 
 def language_model_only(plan: Plan) -> Computed | None:
     """Neither load nor profile the encoder of a model that the log or its config shows to have one."""
-    if plan.setting("--language-model-only"):
+    if plan.setting("--language-model-only") or plan.short_by_hand:
         return None
     config = plan.view.model or {}
     if "vision_config" not in config and not any(word in name for name in plan.view.attempt.patterns for word in _MULTIMODAL):
@@ -167,7 +167,7 @@ def lower_max_num_batched_tokens(plan: Plan) -> Computed | None:
         found = flags.default(TOKENS, plan.where)
         value = found.value if found is not None else None
         before = value if isinstance(value, int) and not isinstance(value, bool) else None
-    if before is None or before <= 1024:
+    if before is None or before <= 1024 or (plan.short_by_hand and not plan.hybrid):
         return None
     to = max(_power_of_two(int(before) // 2), 1024)
     short = plan.shortfall if plan.case.cause == "cuda_oom.serving.prompt_logprobs" else None

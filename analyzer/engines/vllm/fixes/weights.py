@@ -19,7 +19,7 @@ def tensor_parallel(plan: Plan) -> Computed | None:
     """The next degree at which a rank's share of the weights leaves room on the card. What the share is, is estimated from the shape."""
     before = plan.tensor_parallel
     whole = _weights(plan)
-    if _enough_without(plan) or plan.case.on_cpu or (plan.override is not None and _short_of_pool(plan)):
+    if _enough_without(plan) or plan.case.on_cpu or (plan.override is not None and plan.short_by_hand):
         return None
     if whole is None and plan.case.cause == "cuda_oom.weight_load":
         return _doubled(plan, before)
@@ -75,7 +75,7 @@ def quantized_weights(plan: Plan) -> Computed | None:
     """A quantized checkpoint. Only said where the weights are large beside the card and not quantized yet."""
     whole = _weights(plan)
     total = plan.total
-    if _enough_without(plan) or (plan.by_hand and _short_of_pool(plan)):
+    if _enough_without(plan) or plan.short_by_hand:
         return None
     if whole is None or total is None or plan.setting("--quantization") not in (None, "None") or plan.case.quantized:
         return None
@@ -104,11 +104,6 @@ def cpu_offload(plan: Plan) -> Computed | None:
 def _enough_without(plan: Plan) -> bool:
     """Whether the pool is short of so little that a larger share of the card closes the gap: then the weights are not the trouble."""
     return plan.case.cause == "kv_cache.too_small_for_max_len" and raise_utilization(plan) is not None
-
-
-def _short_of_pool(plan: Plan) -> bool:
-    """Whether the pool is what lacks room: one of a size set by hand does not grow with what the weights give up."""
-    return (plan.case.cause or "").startswith("kv_cache.")
 
 
 def _weights(plan: Plan) -> int | None:
