@@ -22,9 +22,10 @@ from analyzer.patterns.model import Cause, Frame
 FRAMES_SHOWN = 3
 #: The stage of frames that take an engine down.
 TEARDOWN = "shutdown"
-#: What a family is called where only the stage is known and the family has no cause of that name. None for launch: a log that has come no
-#: further says nothing of what followed.
+#: What a family is called where only the stage is known and the family has no cause of that name. Launch only where an
+#: engine tells every step of its load: an out-of-memory below the head of another one's log may be of any later step.
 NEAREST_STAGE = {"shutdown": "serving"}
+TELLS_EVERY_STEP = frozenset({"llama.cpp", "ollama"})
 #: Stages before anything of the model is on the card, and the most that PyTorch then holds or asks for: a barrier's tensor, buffers
 #: of collectives.
 BEFORE_THE_MODEL = frozenset({"launch", "device_init"})
@@ -113,7 +114,8 @@ def refined(event: Event, causes: Mapping[str, Cause]) -> str | None:
     if cause in causes:
         return cause
     stage = stage_of(event)
-    for name in (stage, NEAREST_STAGE.get(stage or "")):
+    nearest = "device_init" if stage == "launch" and event.pattern.engine in TELLS_EVERY_STEP else NEAREST_STAGE.get(stage or "")
+    for name in (stage, nearest):
         if name is not None and f"{cause}.{name}" in causes:
             return f"{cause}.{name}"
     return None

@@ -241,7 +241,8 @@ def _undated(events: list[Event], view: View, causes: Mapping[str, Cause]) -> Ve
     for event in events:
         unresolved = event.cause is not None and order.refined(event, causes) is None and not event.pattern.keeps_running
         if unresolved and not order.overcome(event, view.attempt, causes):
-            return Verdict(State.FAILED, None, None, event=event)
+            stage = order.stage_of(event) if event.pattern.engine in order.TELLS_EVERY_STEP else None
+            return Verdict(State.FAILED, stage, None, event=event)
     return None
 
 

@@ -247,7 +247,7 @@ def test_a_kill_where_cpu_and_gpu_share_one_memory(device: str, kill: str, cause
     assert report.outcome.cause == cause
     if cause == "unified_memory.exhausted":
         assert "--gpu-memory-utilization" in report.findings[0].fixes[0].title.en
-        assert not any("--gpu-memory-utilization" in advice.advice for advice in report.findings[0].not_this)
+        assert not any("--gpu-memory-utilization" in advice.advice.en for advice in report.findings[0].not_this)
 
 
 def test_a_state_that_was_cut_out_of_docker_inspect() -> None:

@@ -18,7 +18,7 @@ ROWS: dict[str, tuple[str | None, str, str | None, str | None]] = {
     "llama-devices-2026.log": ("llama.cpp", "unknown", "warmup", None),
     "llama-draft-measured.log": (None, "unknown", None, None),
     "llama-first-call-2023.log": ("llama.cpp", "failed", "device_init", "cuda_oom.device_init"),
-    "llama-list-then-refused.log": ("llama.cpp", "failed", "device_init", None),
+    "llama-list-then-refused.log": ("llama.cpp", "failed", None, None),
     "llama-metal-above-limit.log": ("llama.cpp", "failed", None, None),
     "llama-sycl-exit.log": ("llama.cpp", "healthy", "shutdown", "healthy"),
     "llama-vulkan-limit.log": ("llama.cpp", "failed", "kv_init", None),
