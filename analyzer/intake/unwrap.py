@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 
 from analyzer.intake.lines import BEGINS
 from analyzer.intake.wrappers import dedented, stripped
@@ -62,37 +61,37 @@ def _width(lines: list[str]) -> int | None:
     Mostly that of the longest lines. Where a part of a paste was wrapped and others were not, every line of that length must go on, and
     not indented: the frames of a traceback may be equally long too.
     """
-    lengths = Counter(len(line) for line in lines if len(line) >= MIN_WIDTH)
-    if not lengths:
-        return None
-    longest = max(lengths)
-    for width in sorted((length for length, count in lengths.items() if count >= MIN_FULL), reverse=True):
-        full, rests, repeats, spaced = _broken_at(lines, width)
-        if full < MIN_FULL or repeats > rests // 2:
-            continue
-        if width == longest:
-            if rests >= MIN_FULL - 1 and 2 * rests >= full:
-                return width
-        elif rests == full and not spaced:
+    places: dict[int, list[int]] = {}
+    for index, line in enumerate(lines):
+        if len(line) >= MIN_WIDTH:
+            places.setdefault(len(line), []).append(index)
+    longest = max(places, default=0)
+    for width in sorted((width for width, full in places.items() if len(full) >= MIN_FULL), reverse=True):
+        full, (rests, repeats, indented) = len(places[width]), _rests(lines, places[width], all_of_them=width != longest)
+        if repeats <= rests // 2 and (rests == full and not indented if width != longest else rests >= MIN_FULL - 1 and 2 * rests >= full):
             return width
     return None
 
 
-def _broken_at(lines: list[str], width: int) -> tuple[int, int, int, int]:
-    """Of the lines of ``width``: how many, how many go on, how many are followed by one like them, how many rests are indented."""
-    full = rests = repeats = spaced = 0
-    record = ""
-    open_line = False
-    for line in lines:
-        if open_line and line and _goes_on(record, line):
-            rests += 1
-            spaced += line.startswith("  ")
-        else:
-            repeats += bool(open_line and line and not BEGINS.match(line))
-            record = line
-        open_line = len(line) == width and not line.endswith(CLOSED)
-        full += len(line) == width
-    return full, rests, repeats, spaced
+def _rests(lines: list[str], full: list[int], *, all_of_them: bool) -> tuple[int, int, int]:
+    """Of the lines at ``full``: how many go on, how many are followed by one like them, how many rests are indented.
+
+    ``all_of_them``: whether one that does not go on ends the count.
+    """
+    rests = repeats = indented = 0
+    record, joined = "", -1  # the line that a record began with, and the place of its rest
+    for index in full:
+        line, rest = lines[index], lines[index + 1] if index + 1 < len(lines) else ""
+        record = record if joined == index else line
+        if rest and not line.endswith(CLOSED):
+            if _goes_on(record, rest):
+                rests, joined = rests + 1, index + 1
+                indented += rest.startswith("  ")
+                continue
+            repeats += not BEGINS.match(rest)
+        if all_of_them:
+            break
+    return rests, repeats, indented
 
 
 def _reflowed(lines: list[str]) -> list[tuple[int, str]]:

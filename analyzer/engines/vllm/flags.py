@@ -269,14 +269,17 @@ def takes(flag: str, value: object, where: Where) -> bool:
 
 
 def takes_since(flag: str, value: object, where: Where) -> str | None:
-    """The release from which on the parser takes ``value``, up to the newest of ``where`` that has ``flag``; None: no bound is known."""
+    """The release from which on the parser takes ``value``, up to the newest of ``where``; None: no bound is known."""
+    newest = resolve(where)[-1]
+    accepted = accepted_by(newest).spellings.get(canonical(flag))
+    listed = (_entry(accepted[0]) or {}).get("choices") if accepted else None
     first = None
-    for version in reversed(versions()[: position(resolve(where)[-1]) + 1]):
-        if not exists(flag, version):
+    for since, values in reversed((listed or {}).items()):
+        if position(since) > position(newest):
             continue
-        if not takes(flag, value, version):
+        if values is not None and value not in values:
             return first
-        first = version
+        first = since
     return None
 
 
