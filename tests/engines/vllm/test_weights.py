@@ -42,5 +42,5 @@ def test_an_open_cause_still_says_that_memory_ran_out() -> None:
     report = analyze([("pasted.txt", io.BytesIO((oom() + "\n").encode()))])
     assert report.root is not None
     assert report.root.cause is None
-    assert report.root.title.en == "out of GPU memory; at which step does not show in this text"
+    assert report.root.title.en == "Out of GPU memory; at which step does not show in this text"
     assert "512.0 MiB was asked for, 100.0 MiB of 79.19 GiB was free." in report.root.explanation.en
