@@ -21,8 +21,11 @@ HEAD = 8
 CLOSED = ("|", "+", "│", "┃", " " * 8)
 _DIGITS = str.maketrans("123456789", "000000000")
 #: An exception and its message, and how a sentence goes on: in small letters or with a figure.
-_RAISED = re.compile(r"\s*(?:\w+\.)*\w*(?:Error|Exception): ")
-_GOES_ON = re.compile(r"\s*(?:[a-z]+[ ,.]|\(?\d[\d.,]* )")
+_RAISED = re.compile(r"(?:^\s*|\]\s+)(?:\w+\.)*\w*(?:Error|Exception): ")
+_OF_AN_OOM = re.compile(
+    r"\s*(?:Tried to allocate|GPU \d+ has|Process \d+ has|Including non-PyTorch|Of the allocated|If reserved|See documentation)\b"
+)
+_GOES_ON = re.compile(rf"\s*(?:[a-z]+[ ,.]|\(?\d[\d.,]* |[MGK]iB\b)|{_OF_AN_OOM.pattern}")
 
 
 def unwrap(lines: list[str]) -> list[tuple[int, str]]:
@@ -32,7 +35,7 @@ def unwrap(lines: list[str]) -> list[tuple[int, str]]:
     inner = dedented(inner) or inner
     width = _width(inner)
     if width is None:
-        return _reflowed(lines) if inner is lines else list(enumerate(lines))
+        return _reflowed(lines, inner)
     lines = inner
     joined: list[tuple[int, str]] = []
     open_line = False
@@ -94,27 +97,31 @@ def _rests(lines: list[str], full: list[int], *, all_of_them: bool) -> tuple[int
     return rests, repeats, indented
 
 
-def _reflowed(lines: list[str]) -> list[tuple[int, str]]:
-    """Messages of exceptions that an author broke between words, in mid-sentence."""
+def _reflowed(lines: list[str], inner: list[str]) -> list[tuple[int, str]]:
+    """Messages of exceptions that an author broke between words, in mid-sentence. ``inner``: the lines without what stands around them."""
     joined: list[tuple[int, str]] = []
     room = 0  # how long the lines of this sentence are at most; 0 where none is open
-    for index, line in enumerate(lines):
-        previous = lines[index - 1] if index else ""
+    for index, line in enumerate(inner):
+        previous = inner[index - 1] if index else ""
         if room and _sentence_goes_on(previous, line, room):
             first, text = joined[-1]
             joined[-1] = (first, f"{text} {line.strip()}")
         else:
-            room = len(line) if MIN_WIDTH <= len(line) <= MAX_TYPED and _RAISED.match(line) else 0
-            joined.append((index, line))
+            room = len(line) if MIN_WIDTH <= len(line) <= MAX_TYPED and _RAISED.search(line) else 0
+            joined.append((index, lines[index]))
     return joined
 
 
 def _sentence_goes_on(previous: str, line: str, room: int) -> bool:
-    """Whether ``line`` follows in the same sentence: the one before it ends in the middle, and had no room for this one's first word."""
+    """Whether ``line`` follows in the same sentence: the one before it ends in the middle, and had no room for this one's first word.
+
+    PyTorch's sentence of an out-of-memory is several; it goes on while figures and words of its own follow.
+    """
     word = line.split(" ", 1)[0]
+    mid = not previous.endswith((".", "!", "?", ":", ";", ")", "]", "}"))
     return bool(
         _GOES_ON.match(line)
-        and not previous.endswith((".", "!", "?", ":", ";", ")", "]", "}"))
+        and (mid or _OF_AN_OOM.match(line))
         and not BEGINS.match(line)
         and len(line) <= room + SLACK
         and len(previous) + 1 + len(word) > room - SLACK

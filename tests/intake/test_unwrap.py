@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import textwrap
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -150,8 +152,14 @@ TYPED = [
 ]
 
 
-def test_a_message_that_its_author_broke_between_words_is_one_line() -> None:
-    assert unwrap(TYPED) == [(0, f"{TYPED[0]} {TYPED[1]}"), (2, TYPED[2])]
+@pytest.mark.parametrize("around", ["{}", "> {}", "> > {}"])
+def test_a_message_that_its_author_broke_between_words_is_one_line(around: str) -> None:
+    assert unwrap([around.format(line) for line in TYPED]) == [(0, around.format(f"{TYPED[0]} {TYPED[1]}")), (2, around.format(TYPED[2]))]
+
+
+def test_so_is_the_sentence_of_an_out_of_memory_though_it_is_several() -> None:
+    broken = textwrap.wrap(OOM, 120)
+    assert unwrap([*broken, "", "Any idea?"]) == [(0, OOM), (len(broken), ""), (len(broken) + 1, "Any idea?")]
 
 
 @pytest.mark.parametrize(
