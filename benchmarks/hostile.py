@@ -24,6 +24,14 @@ def _tracebacks(times: int) -> str:
     return "\n".join(["Traceback (most recent call last):", *[frame] * 20, end] * (300 * times))
 
 
+def _anchors(times: int) -> str:
+    """Every pattern's anchors, each with a long word behind it: what its expression does with a line that it does not match."""
+    from analyzer.patterns.load import load
+
+    anchors = [anchor for pattern in load().patterns for anchor in pattern.anchors]
+    return "\n".join(anchor + filler * (1000 * times) for anchor in anchors for filler in ("a", "a."))
+
+
 _TABLE = """\
 +-----------------------------------------------------------------------------------------+
 | NVIDIA-SMI 550.54.15              Driver Version: 550.54.15      CUDA Version: 12.4     |
@@ -47,6 +55,7 @@ HOSTILE: dict[str, Callable[[int], str]] = {
         3000,
     ),
     "launch commands": _repeated("$ vllm serve org/model --max-model-len 8192 --gpu-memory-utilization 0.9", 2000),
+    "every pattern's anchor and a long word": _anchors,
     "open JSON objects": _repeated('{"hidden_size": 4096, "num_hidden_layers": 32, "model_type": "llama",', 4000),
     "one line of braces": lambda times: "{" * (30_000 * times),
     "XML that never ends": _repeated("<nvidia_smi_log><gpu id='0'><fb_memory_usage>", 4000),
