@@ -21,7 +21,7 @@ from analyzer.facts.view import View
 from analyzer.model import Confidence, Ledger, Text
 
 #: Lines with which the runtime's start ends: it prints no other sign of being ready.
-POOLS = ("trtllm.pool.tokens", "trtllm.pool", "trtllm.pool.allocating")
+POOLS = ("trtllm.pool.tokens", "trtllm.pool")
 #: What TensorRT's builder prints of a tactic without room: its error, and that it goes on.
 BUILDER, SKIPPED, BUILD_FAILED = "trtllm.oom.tensorrt", "trtllm.build.tactic_skipped", "trtllm.build.failed"
 TOO_SMALL = "trtllm.pool.below_one_sequence"
