@@ -14,7 +14,9 @@ from tests.engines.logs import FOLDER, of
 #: File -> (engine, state, stage, cause).
 ROWS: dict[str, tuple[str | None, str, str | None, str | None]] = {
     "hf-dp.log": ("transformers", "failed", "weight_load", "cuda_oom.weight_load"),
-    "llama-cells-full.log": ("llama.cpp", "degraded", "serving", "request.context_length_exceeded"),
+    "llama-cells-ended.log": ("llama.cpp", "failed", "serving", "request.context_length_exceeded"),
+    "llama-cells-retried.log": ("llama.cpp", "unknown", "serving", None),
+    "llama-cells-told.log": ("llama.cpp", "degraded", "serving", "request.context_length_exceeded"),
     "llama-devices-2026.log": ("llama.cpp", "unknown", "warmup", None),
     "llama-draft-measured.log": (None, "unknown", None, None),
     "llama-first-call-2023.log": ("llama.cpp", "failed", "device_init", "cuda_oom.device_init"),
