@@ -64,7 +64,7 @@ def root_finding(case: Case, verdict: Verdict, library: Library) -> Finding:
         Severity(cause.severity),
         verdict.confidence,
         Text.of(cause.title),
-        words.explanation(cause, said.text if said is not None else None, known, also=of_family),
+        words.explanation(cause, of_family or (said.text if said is not None else None), known),
         evidence,
         root=True,
         needs=words.needs([arithmetic.need(name, view) for name in needs if not have(name, view)], library, known),
@@ -100,7 +100,7 @@ def _open_finding(case: Case, verdict: Verdict, library: Library) -> Finding:
     title, text = words.UNKNOWN_TITLE, _open_words(view, line, known, verdict)
     fixes: tuple[Fix, ...] = ()
     if family is not None and pattern is not None:
-        title, text = Text.of(family.title), words.explanation(family, None, known, also=pattern.text)
+        title, text = Text.of(family.title), words.explanation(family, pattern.text, known)
         fixes = build_fixes(family.fixes, case, library)
         named = (*(name for name in family.needs if not have(name, view)), *named)
     asked = dict.fromkeys(engine(view.engine).need(name, view) for name in named)

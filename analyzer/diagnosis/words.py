@@ -73,18 +73,10 @@ def _in(value: str | Text, language: str) -> str:
     return value.get(language) if isinstance(value, Text) else value
 
 
-def explanation(cause: Cause, override: Mapping[str, str] | None, known: Known, *, also: Mapping[str, str] | None = None) -> Text:
-    """What a cause means here: its explanation (or the pattern's own), then every sentence whose figures are known.
-
-    ``also``: what a pattern of a family says of its line, before the words of whichever cause it turned out to be.
-    """
+def explanation(cause: Cause, override: Mapping[str, str] | None, known: Known) -> Text:
+    """What a cause means here: its explanation (or the pattern's own), then every sentence whose figures are known."""
     first = fill(override, known) if override else None
-    before = fill(also, known) if also else None
-    sentences = [
-        *([before] if before else []),
-        first or Text.of(cause.text),
-        *(text for words in cause.detail if (text := fill(words, known)) is not None),
-    ]
+    sentences = [first or Text.of(cause.text), *(text for words in cause.detail if (text := fill(words, known)) is not None)]
     return Text(" ".join(text.en for text in sentences), "".join(text.zh for text in sentences))
 
 

@@ -13,6 +13,7 @@ from tests.engines.logs import FOLDER, of
 
 #: File -> (engine, state, stage, cause).
 ROWS: dict[str, tuple[str | None, str, str | None, str | None]] = {
+    "exllama-split-full.log": (None, "failed", "weight_load", "cuda_oom.weight_load"),
     "hf-dp.log": ("transformers", "failed", "weight_load", "cuda_oom.weight_load"),
     "llama-cells-ended.log": ("llama.cpp", "failed", "serving", "request.context_length_exceeded"),
     "llama-cells-retried.log": ("llama.cpp", "unknown", "serving", None),
@@ -22,6 +23,7 @@ ROWS: dict[str, tuple[str | None, str, str | None, str | None]] = {
     "llama-first-call-2023.log": ("llama.cpp", "failed", "device_init", "cuda_oom.device_init"),
     "llama-list-then-refused.log": ("llama.cpp", "failed", None, None),
     "llama-metal-above-limit.log": ("llama.cpp", "failed", None, None),
+    "llama-metal-error-state.log": ("llama.cpp", "failed", "warmup", "cuda_oom.warmup"),
     "llama-sycl-exit.log": ("llama.cpp", "healthy", "shutdown", "healthy"),
     "llama-vulkan-limit.log": ("llama.cpp", "failed", "kv_init", None),
     "llama-vulkan-piece.log": ("llama.cpp", "failed", None, None),
@@ -81,6 +83,7 @@ ROWS: dict[str, tuple[str | None, str, str | None, str | None]] = {
     "tgi-prefill-oom.log": ("tgi", "failed", "serving", "cuda_oom.serving"),
     "tgi-segfault.log": ("tgi", "failed", "weight_load", "process.segfault"),
     "tgi-serving-oom.log": ("tgi", "failed", "serving", "cuda_oom.serving"),
+    "mlx-train.log": (None, "failed", None, None),
     "trt-below-one-sequence.log": ("tensorrt-llm", "failed", "kv_init", "kv_cache.too_small_for_max_len"),
     "trt-below-one-sequence-2023.log": ("tensorrt-llm", "failed", "kv_init", "kv_cache.too_small_for_max_len"),
     "trt-bls-ready.log": ("tensorrt-llm", "unknown", "weight_load", None),
@@ -141,6 +144,12 @@ def test_fixes_name_flags_of_the_engine_itself(name: str) -> None:
 def test_an_assertion_of_nvml_is_explained_as_the_out_of_memory_that_it_is() -> None:
     for name in ("vllm-nvml.log", "kserve-nvml.log"):
         assert "message could not be written" in of(name)["findings"][0]["explanation"]
+
+
+def test_what_a_line_says_of_a_family_stands_for_the_words_of_the_finer_cause() -> None:
+    words = of("exllama-split-full.log")["findings"][0]["explanation"]
+    assert "both count" in words
+    assert "No KV cache exists" not in words
 
 
 def test_an_exception_before_an_out_of_memory_is_not_what_failed() -> None:

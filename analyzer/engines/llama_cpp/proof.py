@@ -26,6 +26,8 @@ STEPS = frozenset(
         "llama.sycl.native_api",
     }
 )
+#: What Metal says once a command buffer failed, and the failure that it follows from where memory was the reason.
+ERROR_STATE, METAL = "llama.metal.error_state", ("llama.oom.metal", "llama.oom.metal_above_limit")
 #: Refused buffers of which nothing tells what they were for. The first ones are the weights: a list of devices above them dates nothing.
 BUFFERS = frozenset({"llama.oom.bare", "llama.oom.sycl"})
 #: Any of these shows that the cache is there.
@@ -54,6 +56,8 @@ def refine(case: Case) -> Refinement | None:
         return None
     if event.pattern.id == "llama.kv.failed" and cause is None:
         return _host_cache(case)
+    if event.pattern.id == ERROR_STATE and cause is None:
+        return _error_state(case, event)
     if event.pattern.id in BUFFERS and cause == "cuda_oom.device_init":
         return Refinement(open=True)
     if event.pattern.id in STEPS:
@@ -81,6 +85,17 @@ def _step(case: Case, event: Event) -> Refinement | None:
     if in_a_step or (stage != "weight_load" and case.view.engine == "ollama"):
         return Refinement(open=True)
     return Refinement(confidence=Confidence.LIKELY)
+
+
+def _error_state(case: Case, event: Event) -> Refinement | None:
+    """The backend stays in error after a step that failed for memory: one of the warm-up, where the server became ready only after it."""
+    view = case.view
+    failed = [seen for seen in view.attempt.all_events() if seen.pattern.id in METAL and seen.order < event.order]
+    if not failed:
+        return None
+    ready = view.attempt.ready_order
+    stage = "warmup" if ready is not None and failed[0].order < ready else "serving"
+    return Refinement(f"cuda_oom.{stage}", stage=stage, evidence=[view.source(place) for place in failed[0].places])
 
 
 def evidence(view: View, cause: str) -> list[Source]:
