@@ -83,6 +83,7 @@ ROWS: dict[str, tuple[str | None, str, str | None, str | None]] = {
     "tgi-prefill-oom.log": ("tgi", "failed", "serving", "cuda_oom.serving"),
     "tgi-segfault.log": ("tgi", "failed", "weight_load", "process.segfault"),
     "tgi-serving-oom.log": ("tgi", "failed", "serving", "cuda_oom.serving"),
+    "tgi-warmup-8-shards.log": ("tgi", "failed", "warmup", "cuda_oom.warmup"),
     "mlx-train.log": (None, "failed", None, None),
     "trt-below-one-sequence.log": ("tensorrt-llm", "failed", "kv_init", "kv_cache.too_small_for_max_len"),
     "trt-below-one-sequence-2023.log": ("tensorrt-llm", "failed", "kv_init", "kv_cache.too_small_for_max_len"),

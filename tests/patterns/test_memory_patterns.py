@@ -181,6 +181,7 @@ COMPUTED: dict[str, set[str]] = {
     "llama_automatic_fit": set(),
     "gguf_mapped": set(),
     "smaller_context_other_engines": {"to", "arithmetic"},
+    "more_gpus_or_smaller_weights": set(),
     "sglang_raise_mem_fraction": {"to", "arithmetic"},
     "sglang_lower_mem_fraction": {"before", "to", "arithmetic"},
     "sglang_cap_tokens": {"before", "to", "each", "frees"},

@@ -11,6 +11,7 @@ from analyzer.engines.base import PoolServer
 from analyzer.engines.case import Case
 from analyzer.engines.lines import Lines
 from analyzer.engines.llama_cpp.fixes import smaller_context
+from analyzer.engines.more_gpus import more_gpus
 from analyzer.engines.neighbours import stop_process
 from analyzer.engines.refinement import Refinement
 from analyzer.facts.view import View
@@ -41,7 +42,11 @@ FLAGS = dict.fromkeys(
     ("--cache-max-entry-count", "--session-len", "--max-batch-size", "--quant-policy", "--tp", "--max-prefill-token-num"),
     "",
 )
-SOLVERS = {"smaller_context_other_engines": smaller_context, "stop_process": stop_process}
+SOLVERS = {
+    "more_gpus_or_smaller_weights": more_gpus("--tp"),
+    "smaller_context_other_engines": smaller_context,
+    "stop_process": stop_process,
+}
 
 
 class LMDeploy(PoolServer):

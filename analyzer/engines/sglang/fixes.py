@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from analyzer.engines.case import Case
 from analyzer.engines.computed import Computed
+from analyzer.engines.more_gpus import more_gpus
 from analyzer.engines.neighbours import stop_process
 from analyzer.engines.predicted import replaced
 from analyzer.engines.sglang.ledger import free_after_weights, free_at_start
@@ -216,6 +217,7 @@ SOLVERS: dict[str, Callable[[Case], Computed | None]] = {
     "sglang_cap_tokens": cap_tokens,
     "sglang_larger_pool": larger_pool,
     "sglang_smaller_chunks": smaller_chunks,
+    "more_gpus_or_smaller_weights": more_gpus("--tp-size"),
     "stop_process": stop_process,
 }
 

@@ -14,6 +14,7 @@ from analyzer.engines.base import PoolServer
 from analyzer.engines.case import Case
 from analyzer.engines.lines import Lines, spell
 from analyzer.engines.llama_cpp.fixes import smaller_context
+from analyzer.engines.more_gpus import more_gpus
 from analyzer.engines.neighbours import stop_process
 from analyzer.engines.parts import add_sum
 from analyzer.engines.refinement import Refinement
@@ -59,7 +60,11 @@ FLAGS = {
     "--max_batch_size": "",
     "--tp_size": "",
 }
-SOLVERS = {"smaller_context_other_engines": smaller_context, "stop_process": stop_process}
+SOLVERS = {
+    "more_gpus_or_smaller_weights": more_gpus("--tp_size"),
+    "smaller_context_other_engines": smaller_context,
+    "stop_process": stop_process,
+}
 
 
 class TensorRTLLM(PoolServer):

@@ -8,6 +8,7 @@ from analyzer.engines.base import PoolServer
 from analyzer.engines.case import Case
 from analyzer.engines.computed import Computed
 from analyzer.engines.layout import pool_note
+from analyzer.engines.more_gpus import more_gpus
 from analyzer.engines.neighbours import stop_process
 from analyzer.engines.refinement import Refinement
 from analyzer.engines.tgi.ledger import ledgers
@@ -15,6 +16,8 @@ from analyzer.facts.view import View
 from analyzer.model import Confidence, FlagChange, Ledger, Source
 
 PREFILL, FRACTION = "--max-batch-prefill-tokens", "--cuda-memory-fraction"
+#: The longest input, by its newer name first.
+INPUT = ("--max-input-tokens", "--max-input-length")
 #: A prefill of fewer tokens needs no memory worth the name: the weights filled the card.
 TINY = 256
 HEADROOM = 0.9
@@ -23,16 +26,23 @@ NOT_LOADED = "tgi.death.shard_start"
 
 
 def fewer_prefill_tokens(case: Case) -> Computed | None:
-    """Half the tokens of the warm-up's prefill, not below the longest input; None where it was tiny, and the weights are the trouble."""
-    before = case.view.number("scheduler.max_num_batched_tokens")
-    least = case.view.number("model.max_input_len") or 0
-    if not before or before <= TINY:
+    """Half the tokens of the warm-up's prefill, not below the longest input; where that is as long, half of both.
+
+    None where the prefill was tiny, and the weights are the trouble.
+    """
+    before = int(case.view.number("scheduler.max_num_batched_tokens") or 0)
+    least = int(case.view.number("model.max_input_len") or 0)
+    if before <= TINY:
         return None
-    to = max(int(before) // 2, int(least))
+    to = max(before // 2, least)
+    changes = [FlagChange(PREFILL, before, to)]
     if to >= before:
-        return None
-    values = {"before": str(int(before)), "to": str(to), "least": str(int(least)) if least else "--max-input-tokens"}
-    return Computed((FlagChange(PREFILL, int(before), to),), dict(values), verified=False)
+        to = before // 2
+        flag = next((name for name in INPUT if case.view.setting(name) is not None), INPUT[0])
+        changes = [FlagChange(PREFILL, before, to), FlagChange(flag, least, to)]
+        least = to
+    values = {"before": str(before), "to": str(to), "least": str(least) if least else INPUT[0]}
+    return Computed(tuple(changes), dict(values), verified=False)
 
 
 def headroom(case: Case) -> Computed | None:
@@ -51,7 +61,12 @@ FLAGS = dict.fromkeys(
     ),
     "",
 )  # fmt: skip
-SOLVERS = {"tgi_fewer_prefill_tokens": fewer_prefill_tokens, "tgi_headroom": headroom, "stop_process": stop_process}
+SOLVERS = {
+    "more_gpus_or_smaller_weights": more_gpus("--num-shard"),
+    "stop_process": stop_process,
+    "tgi_fewer_prefill_tokens": fewer_prefill_tokens,
+    "tgi_headroom": headroom,
+}
 
 
 class TGI(PoolServer):

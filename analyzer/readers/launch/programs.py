@@ -55,6 +55,7 @@ _DOCKER_ALONE = frozenset(
         "--oom-kill-disable", "--publish-all", "--sig-proxy", "--quiet", "--help", "--disable-content-trust",
     }
 )  # fmt: skip
+_EXPANSION = re.compile(r"\$(?:\w+|\{\w+\})")
 _DOCKER_SHORT_ALONE = frozenset("ditPq")
 _DOCKER_SIZES = frozenset({"--shm-size", "--memory", "-m", "--memory-swap"})
 _ENVIRONMENT_OPTIONS = frozenset({"-e", "--env"})
@@ -202,6 +203,8 @@ def _container(command: Command, first: int, run: int, inner: Inner) -> list[Inv
     place = run + 1
     while place < len(words) and words[place].value.startswith("-"):
         place = _docker_option(words, place, invocation)
+    while place + 1 < len(words) and _EXPANSION.fullmatch(words[place].value) and image_engine(words[place + 1].value) is not None:
+        place += 1  # options in a variable, not the image
     if place >= len(words):
         return []
     image = words[place]

@@ -127,6 +127,7 @@ def test_forms(name, settings, environment, version):
         ("启动命令：vllm serve a/b --port 1", {"--model": "a/b", "--port": 1}),
         ("2x H100, vllm serve openai/gpt-oss-120b -tp 2", {"--model": "openai/gpt-oss-120b", "--tensor-parallel-size": 2}),
         ("docker run --gpus all -itd -eX=1 -v /a:/b vllm/vllm-openai:v0.9.0 --model a/b", {"--model": "a/b"}),
+        ("docker run --rm $args vllm/vllm-openai:latest --model a/b", {"--model": "a/b"}),
         ("docker run vllm/vllm-openai:latest a/b --port 1", {"--model": "a/b", "--port": 1}),
         ('llm = LLM("a/b", max_model_len=10, swap_space=args.swap)', {"--model": "a/b", "--max-model-len": 10}),
         ("e = AsyncLLMEngine.from_engine_args(AsyncEngineArgs(model='m', max_num_seqs=4))", {"--model": "m", "--max-num-seqs": 4}),
