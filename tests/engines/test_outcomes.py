@@ -20,7 +20,9 @@ ROWS: dict[str, tuple[str | None, str, str | None, str | None]] = {
     "llama-cells-told.log": ("llama.cpp", "degraded", "serving", "request.context_length_exceeded"),
     "llama-devices-2026.log": ("llama.cpp", "unknown", "warmup", None),
     "llama-draft-measured.log": (None, "unknown", None, None),
+    "llama-driver-mismatch.log": ("llama.cpp", "unknown", "kv_init", None),
     "llama-first-call-2023.log": ("llama.cpp", "failed", "device_init", "cuda_oom.device_init"),
+    "llama-gfx-no-code.log": ("ollama", "failed", None, "kernel.no_image_for_arch"),
     "llama-list-then-refused.log": ("llama.cpp", "failed", None, None),
     "llama-metal-above-limit.log": ("llama.cpp", "failed", None, None),
     "llama-metal-error-state.log": ("llama.cpp", "failed", "warmup", "cuda_oom.warmup"),
@@ -140,6 +142,12 @@ def test_fixes_name_flags_of_the_engine_itself(name: str) -> None:
     assert isinstance(known, Server)
     flags = [change["flag"] for fix in of(name)["findings"][0]["fixes"] for change in fix["changes"] if "flag" in change]
     assert set(flags) <= known.flags.keys()
+
+
+def test_a_driver_that_does_not_fit_is_no_healthy_fallback() -> None:
+    found = [finding["cause"] for finding in of("llama-driver-mismatch.log")["findings"]]
+    assert "driver.library_mismatch" in found
+    assert "healthy.pinned_memory_fallback" not in found
 
 
 def test_an_assertion_of_nvml_is_explained_as_the_out_of_memory_that_it_is() -> None:
