@@ -215,6 +215,7 @@ COMPUTED: dict[str, set[str]] = {
     "swap_space_zero": {"flag", "before"},
     "pp_layer_partition": {"before", "to"},
     "raise_by_missing": {"missing"},
+    "raise_utilization_above": {"before", "than", "of", "held"},
     "lower_utilization_by": {"share"},
     "sequences_and_utilization": {"before", "to", "share", "share_before", "share_low"},
     "further_quantized": {"held", "total"},

@@ -104,7 +104,7 @@ def _variable(view: View, name: str, default: str) -> str:
     return default if setting is None or setting.value is None else str(setting.value)
 
 
-def _layers(view: View, shape: shapes.Shape) -> int | None:
+def largest_stage(view: View, shape: shapes.Shape) -> int | None:
     """Layers of the largest pipeline stage, whose blocks are the largest: all without pipeline parallelism."""
     degree = view.setting("--pipeline-parallel-size")
     if not isinstance(degree, int) or degree < 2:
@@ -130,7 +130,7 @@ def pool_estimate(view: View) -> Estimate | None:
         tensor_parallel=tensor if isinstance(tensor, int) and tensor > 0 else 1,
         kv_cache_dtype=str(dtype) if dtype is not None else None,
         model_dtype=str(model_dtype).removeprefix("torch.") if model_dtype not in (None, "auto") else None,
-        layers=_layers(view, shape),
+        layers=largest_stage(view, shape),
     )
     if token is None or shape.state_layers:
         return None

@@ -194,6 +194,24 @@ def test_adapters_are_named_where_lora_is_on() -> None:
     assert not any("lora" in title for title in titles("dp2-tp2-none-left"))
 
 
+def test_a_small_share_that_leaves_nothing_is_raised() -> None:
+    """(0.2 × 79.65 + 1.12 + 2.25) / 79.65 = 0.243, up: one request is 147456 × 16384 bytes by the shape. 0.8.5 prints no pool."""
+    assert changed("none-left-share-02")["--gpu-memory-utilization"] == 0.25
+    assert "more than 0.37" in titles("none-left-085-share-03")[0]  # (14.25 + 0.44) / 40 = 0.367, activations on top
+
+
+def test_nothing_that_a_step_takes_less_opens_a_length_beyond_the_card() -> None:
+    """18.14 of weights and 8.00 for one request on a card of 22.49."""
+    assert changed("none-left-beyond-card") == {"--tensor-parallel-size": 2}
+    against = {
+        name: [item.advice.en for item in root.not_this]
+        for name in ("none-left-beyond-card", "none-left-share-02")
+        if (root := report(name).root)
+    }
+    assert "lower --max-model-len" not in against["none-left-beyond-card"]
+    assert "lower --max-model-len" in against["none-left-share-02"]
+
+
 def test_graphs_after_a_plan_or_without_their_estimate() -> None:
     assert titles("plan-applied-graph-oom")[0].startswith("VLLM_ENABLE_STARTUP_PLAN=0")
     assert "VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS=1" in titles("estimate-off-graph-oom")

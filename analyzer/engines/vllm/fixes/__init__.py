@@ -25,6 +25,7 @@ SOLVERS: dict[str, Callable[[Case], Computed | None]] = {
     name: _solver(solve)
     for name, solve in {
         "raise_utilization": budget.raise_utilization,
+        "raise_utilization_above": budget.raise_utilization_above,
         "lower_utilization": budget.lower_utilization,
         "raise_by_missing": budget.raise_by_missing,
         "lower_utilization_by": budget.lower_utilization_by,

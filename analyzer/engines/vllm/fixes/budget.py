@@ -9,11 +9,10 @@ import math
 
 from analyzer.engines.computed import Computed
 from analyzer.engines.vllm import graphs, inverse
-from analyzer.engines.vllm.eras import GraphRule, Others, as_range
-from analyzer.engines.vllm.fixes.plan import Plan
+from analyzer.engines.vllm.eras import GraphRule, Others
+from analyzer.engines.vllm.fixes.plan import HALF_HUNDREDTH, HIGHEST, Plan
 from analyzer.model import Action, EnvChange, FlagChange, Ledger, Text
 from analyzer.model.units import GIB, human
-from analyzer.model.versions import Range
 
 FLAG = "--gpu-memory-utilization"
 #: A share below this part of the one that was asked for starts nothing useful: the holder has to go instead.
@@ -22,14 +21,14 @@ LEAST_SHARE = 0.6
 #: highest share at which they commonly fit (vllm-memory-model.md, section 4).
 STEP_DOWN, OUTSIDE_CEILING = 0.05, 0.92
 HUNDREDTH = 0.01
-#: No card is given away whole: the driver and the process's own context lie outside every budget.
-HIGHEST = 0.99
+#: The highest share that is proposed for a need that the engine did not print: what is free and what comes late is seldom less than this.
+HIGHEST_UNCHECKED = 0.95
+#: gpu_memory_utilization where nothing is stated, in every release that prints no pool (eras.default_utilization).
+DEFAULT = 0.9
 #: Where CPU and GPU share one memory, system and page cache live in it too: 0.6 to 0.7 is usual (claims.md; patterns/advice).
 SHARED = 0.6
 #: A pool is taken to be at least one part in so many of its budget.
 SMALL_POOL = 10
-#: Releases whose check takes the null block off the pool first (``vllm/v1/core/kv_cache_planning.py``).
-NULL_BLOCK_COUNTS = Range.parse(">=0.33.0")
 #: Bytes of the largest card there is (288 GB): more than what its rest holds is beyond any utilization.
 LARGEST_CARD = 288 * 10**9
 # The first allocation that is refused is not the last one that is made: a step of warm-up or service gets a hundredth more.
@@ -39,12 +38,16 @@ def raise_utilization(plan: Plan) -> Computed | None:
     """The smallest share that leaves the pool what one request needs, inside what is free and beside graphs that lie outside."""
     if plan.by_hand:
         return None
-    total, budget, pool, needed = plan.total, plan.budget, plan.pool, plan.needed
+    total, budget, pool, needed = plan.total, plan.budget, plan.pool, plan.least_pool
+    open_ = needed is None and pool is not None and pool <= 0 and plan.case.cause == "kv_cache.no_memory_left"
+    if open_:
+        needed = HALF_HUNDREDTH  # how much one request takes is not known: anything at all
     if total is None or budget is None or pool is None or needed is None or plan.utilization is None or pool >= needed:
         return None
     window = feasible(plan, total, budget, pool, needed)
     to = round(window.low, 2) if window is not None else inverse.utilization_needed(total, budget, pool, needed)
-    if to <= plan.utilization or to > min(HIGHEST, window.high if window is not None else HIGHEST):
+    highest = HIGHEST if plan.needed is not None else HIGHEST_UNCHECKED
+    if to <= plan.utilization or to > min(highest, window.high if window is not None else highest):
         return None
     predicted = plan.with_budget(to)
     if not plan.fits(predicted):
@@ -55,7 +58,34 @@ def raise_utilization(plan: Plan) -> Computed | None:
         "gain": human(needed - pool),
         "needed": human(needed),
     }
-    return Computed((FlagChange(FLAG, plan.utilization, to),), values, predicted, verified=window is not None and window.verified)
+    if open_:
+        values["needed"] = Text(
+            "room for one request at least; how much that is, this log does not say", "至少一个请求的空间（需要多少，日志未给出）"
+        )
+    elif plan.needed is None:
+        values["needed"] = Text(f"{human(needed)} for one request, by the model's shape", f"一个请求所需的 {human(needed)}（按模型结构）")
+    verified = window is not None and window.verified and plan.needed is not None
+    return Computed((FlagChange(FLAG, plan.utilization, to),), values, predicted, verified=verified)
+
+
+def raise_utilization_above(plan: Plan) -> Computed | None:
+    """Nothing was left, and how far below nothing is not printed (V1 to 0.8.x): more than weights and one request take of the card.
+
+    Only for a share below the default, or below what those two take: else the share is hardly what is wrong.
+    """
+    before, weights, needed = plan.utilization, plan.line("weights"), plan.needed_by_shape
+    if plan.pool is not None or before is None or weights is None or plan.by_hand or plan.beyond_card:
+        return None
+    held = weights + (needed or 0)
+    least = inverse.utilization_up(plan.total, held) if plan.total is not None else None
+    if (least or 0) > HIGHEST or (before >= DEFAULT and (least is None or least <= before)):
+        return None
+    of = Text("Weights and one request", "权重和一个请求") if needed is not None else Text("The weights", "权重")
+    than = Text(f"{human(held)} / the card's total", f"{human(held)} / 显卡总显存")
+    if least is not None:
+        than = Text(_share(max(before, least)), _share(max(before, least)))
+    action = Action(Text(f"raise {FLAG} to more than {than.en}", f"把 {FLAG} 提高到 {than.zh} 以上"))
+    return Computed((action,), {"before": _share(before), "than": than, "of": of, "held": human(held)}, verified=False)
 
 
 def feasible(plan: Plan, total: int, budget: int, pool: int, needed: int) -> inverse.Window | None:
@@ -222,7 +252,7 @@ def raise_by_missing(plan: Plan) -> Computed | None:
         return None
     if (plan.whole("--pipeline-parallel-size") or 1) > 1:
         return None  # needs and pools of different stages are not of one card
-    pool, needed = plan.pool, plan.needed
+    pool, needed = plan.pool, plan.least_pool
     missing: Text | str | None = None
     if pool is not None and needed is not None and needed > pool:
         if needed - pool > (1 - (plan.utilization or 0.9)) * LARGEST_CARD:
@@ -404,9 +434,8 @@ def _blocks_needed(plan: Plan) -> int | None:
     if plan.override is None or plan.override.block is None:
         return None
     if plan.max_len and not plan.hybrid:
-        spare = 0 if plan.view.generation == "v0" or not as_range(plan.where) & NULL_BLOCK_COUNTS else 1
-        return -(-plan.max_len // plan.block_size) + spare
-    return None if plan.needed is None else -(-plan.needed // plan.override.block)
+        return -(-plan.max_len // plan.block_size) + plan.null_blocks
+    return None if plan.needed is None else -(-plan.needed // plan.override.block) + plan.null_blocks
 
 
 def mm_ipc_memory(plan: Plan) -> Computed | None:

@@ -22,6 +22,8 @@ def figures(case: Case) -> Mapping[str, str | Text]:
         found["kv_cache_available"] = human(plan.pool)  # of the rank that decides, not of the last one that printed
     if plan.total is not None and plan.budget is not None:
         found["outside_budget"] = human(plan.total - plan.budget)
+    if not plan.beyond_card:  # where it is, a shorter context is a part of the cure, and nothing is said against it
+        found["at_any_length"] = ""
     if plan.shortfall is not None:
         found["oom_missing"] = human(plan.shortfall.missing)
     before, equal = plan.utilization, plan.view.number("budget.utilization_equivalent")

@@ -13,16 +13,23 @@ from analyzer.engines.vllm.changes import where
 from analyzer.engines.vllm.eras import Era, Others, Where, as_range, common_others, default_utilization
 from analyzer.engines.vllm.identity import budget_bytes
 from analyzer.engines.vllm.ledger import environment, eras, graphs_inside, reserved
-from analyzer.engines.vllm.pool import Override, cached_shape, overridden
+from analyzer.engines.vllm.pool import Override, cached_shape, largest_stage, overridden
 from analyzer.engines.vllm.printed import LATER, SWAP_SPACE, block_bytes_from_swap
 from analyzer.engines.vllm.shapes import Shape
 from analyzer.facts.view import View
 from analyzer.model import Basis, Ledger, LedgerLine
 from analyzer.model.ledger import ordered
 from analyzer.model.units import GIB
+from analyzer.model.versions import Range
 
 #: V0's block of tokens where nothing states another one (vllm/config.py, CUDA).
 DEFAULT_BLOCK = 16
+#: Releases whose check takes the null block off the pool first (``vllm/v1/core/kv_cache_planning.py``).
+NULL_BLOCK_COUNTS = Range.parse(">=0.33.0")
+#: No card is given away whole: the driver and the process's own context lie outside every budget.
+HIGHEST = 0.99
+#: Half of the last digit in which sizes are printed, bytes.
+HALF_HUNDREDTH = GIB // 200
 
 
 @dataclass(slots=True)
@@ -229,8 +236,44 @@ class Plan:
         shape = self.shape
         if shape is None or self.max_len is None or shape.state_layers or shape.window_layers or not shape.windows_known:
             return None
-        token = kv.bytes_per_token(shape, tensor_parallel=self.tensor_parallel, kv_cache_dtype=self.kv_dtype)
-        return None if token is None else token * self.max_len
+        if self.whole("--decode-context-parallel-size") not in (None, 1):
+            return None  # each rank holds a part of the tokens
+        dtype = self.setting("--dtype")
+        token = kv.bytes_per_token(
+            shape,
+            # Ranks that no degree explains are stages as well as tensor parallel ones.
+            tensor_parallel=self.tensor_parallel if self.stages == 1 else self.whole("--tensor-parallel-size") or 1,
+            kv_cache_dtype=self.kv_dtype,
+            model_dtype=str(dtype).removeprefix("torch.") if dtype not in (None, "auto") else None,
+            layers=largest_stage(self.view, shape),
+        )
+        return None if token is None else token * self.block_size * (-(-self.max_len // self.block_size) + self.null_blocks)
+
+    @cached_property
+    def least_pool(self) -> int | None:
+        """Bytes that the pool has to hold: one request as printed, or by the model's shape where nothing was left and none is printed."""
+        if self.needed is not None or self.pool is None or self.pool > 0:
+            return self.needed
+        # The pool's own figure is printed in hundredths of a GiB.
+        return None if self.needed_by_shape is None else self.needed_by_shape + HALF_HUNDREDTH
+
+    @cached_property
+    def beyond_card(self) -> bool:
+        """Whether weights and one request alone exceed the card: then nothing that a step takes less opens the length."""
+        weights, needed = self.line("weights"), self.least_pool
+        if self.total is None or weights is None or needed is None or not (self.case.cause or "").startswith("kv_cache."):
+            return False
+        return weights + needed > HIGHEST * self.total
+
+    @cached_property
+    def null_blocks(self) -> int:
+        """Blocks that the check of one request takes off the pool first: 1 where a possible version does so."""
+        return 1 if self.view.generation != "v0" and as_range(self.where) & NULL_BLOCK_COUNTS else 0
+
+    @cached_property
+    def stages(self) -> int:
+        """Pipeline parallel size; 1 where nothing states another one."""
+        return self.whole("--pipeline-parallel-size") or 1
 
     @cached_property
     def free0(self) -> int | None:

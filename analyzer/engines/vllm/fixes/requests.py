@@ -23,7 +23,7 @@ def lower_max_num_seqs(plan: Plan) -> Computed | None:
             "why_number": Text("graphs are captured up to this size", "graph 只捕获到这个尺寸"),
         }
         return Computed((FlagChange(SEQS, None, 64),), words, verified=False)
-    if before is None or before <= 1 or budget.sequences_and_utilization(plan) is not None:
+    if before is None or before <= 1 or plan.beyond_card or budget.sequences_and_utilization(plan) is not None:
         return None
     blocks = plan.view.number("mamba.blocks")
     cause = plan.case.cause or ""
@@ -77,7 +77,7 @@ def enable_chunked_prefill(plan: Plan) -> Computed | None:
 
 def limit_mm_per_prompt(plan: Plan) -> Computed | None:
     """Fewer images a prompt than the inputs state."""
-    if plan.setting("--limit-mm-per-prompt") is None:
+    if plan.setting("--limit-mm-per-prompt") is None or plan.beyond_card:
         return None
     action = Text("lower --limit-mm-per-prompt to what a prompt really holds", "把 --limit-mm-per-prompt 调低到每个请求实际的数量")
     return Computed((Action(action),), {"flag": "--limit-mm-per-prompt"}, verified=False)
@@ -167,7 +167,7 @@ def lower_max_num_batched_tokens(plan: Plan) -> Computed | None:
         found = flags.default(TOKENS, plan.where)
         value = found.value if found is not None else None
         before = value if isinstance(value, int) and not isinstance(value, bool) else None
-    if before is None or before <= 1024 or (plan.short_by_hand and not plan.hybrid):
+    if before is None or before <= 1024 or (plan.short_by_hand and not plan.hybrid) or plan.beyond_card:
         return None
     to = max(_power_of_two(int(before) // 2), 1024)
     short = plan.shortfall if plan.case.cause == "cuda_oom.serving.prompt_logprobs" else None

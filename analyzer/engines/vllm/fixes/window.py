@@ -51,7 +51,7 @@ def window(plan: Plan, fixes: Sequence[Fix] = ()) -> Window | None:
 
 def _for_pool(plan: Plan, fixes: Sequence[Fix]) -> Window | None:
     """Utilization between what one request needs and what the card gives."""
-    total, budget, pool, needed = plan.total, plan.budget, plan.pool, plan.needed
+    total, budget, pool, needed = plan.total, plan.budget, plan.pool, plan.least_pool
     if total is None or budget is None or pool is None:
         return None
     if needed is None:
