@@ -22,6 +22,13 @@ SLOTS = Range.parse("<0.20.1")
 LATER = Range.parse(">=0.20.1")
 
 
+#: Half of the last digit in which sizes are printed, bytes.
+HALF_HUNDREDTH = GIB // 200
+
+#: Releases whose check of one request takes the null block off the pool first (``vllm/v1/core/kv_cache_planning.py``).
+NULL_BLOCK_COUNTS = Range.parse(">=0.33.0")
+
+
 @dataclass(frozen=True, slots=True)
 class Bounds:
     """A whole number that lies somewhere in [low, high]."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from analyzer.engines.vllm import checks as checked
-from analyzer.engines.vllm import graphs
+from analyzer.engines.vllm import graphs, printed
 from analyzer.engines.vllm.eras import Others, common_check, common_others
 from analyzer.engines.vllm.identity import budget_bytes
-from analyzer.engines.vllm.what_if_need import before_pool, needed
+from analyzer.engines.vllm.what_if_need import before_pool, needed, null_block, token_factor
 from analyzer.engines.vllm.what_if_settings import SEQS, UTILIZATION
 from analyzer.engines.what_if import Check
 from analyzer.model import Ledger, Text
@@ -44,13 +44,24 @@ def _one_request(run: Run, after: Ledger) -> list[Check]:
     need = needed(run, length) if length else None
     if pool is None or need is None or length is None:
         return []
-    if need > pool and not run.changes and run.start.state in ("healthy", "degraded"):
-        need = pool  # it started: what is above is the rounding of printed figures
+    margin, told = pool - need - null_block(run), _told(run, pool, length)
+    if told and margin < 0:
+        need, margin = pool, 0  # what is above is the rounding of printed figures
     words = Text(
         f"One request of {length} tokens needs {human(need)}; the KV cache has {human(pool)}.",
         f"一个 {length} token 的请求需要 {human(need)}；KV cache 有 {human(pool)}。",
     )
-    return [Check("one_request", need <= pool, pool - need, words, after.rank)]
+    if told is None:
+        told = margin >= 0 if not run.changes or abs(margin) > printed.HALF_HUNDREDTH else None
+    return [Check("one_request", told, margin if told is not False else min(margin, -1), words, after.rank)]
+
+
+def _told(run: Run, pool: int, length: int) -> bool | None:
+    """Whether the log itself says that ``pool`` holds ``length``: by starting so, or by the longest that it estimates; None: neither."""
+    if not run.changes and run.start.state in ("healthy", "degraded"):
+        return True
+    estimated = run.start.number("kv_cache.estimated_max_len")
+    return length <= estimated if estimated and pool == before_pool(run) and token_factor(run) == 1 else None
 
 
 def _card(run: Run, before: Ledger, after: Ledger) -> list[Check]:

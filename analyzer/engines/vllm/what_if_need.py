@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from analyzer.engines.vllm import kv, printed, shapes
 from analyzer.engines.vllm.eras import as_range
-from analyzer.engines.vllm.what_if_settings import DTYPE, PP, TP, whole
+from analyzer.engines.vllm.what_if_settings import BATCHED, DTYPE, EAGER, OVERRIDE, PINNED, PP, TP, UTILIZATION, whole
 from analyzer.model import Ledger, Text, Value
 
 if TYPE_CHECKING:
@@ -134,6 +134,15 @@ def needed(run: Run, length: int) -> int | None:
     return round(line.at(length) * factor)
 
 
+def null_block(run: Run) -> int:
+    """Bytes that the check of one request takes off a pool first (0.33.0+), 0 elsewhere; an unchanged pool is printed without them."""
+    line, factor = request_line(run), token_factor(run)
+    pools_alike = not any(flag in run.changes for flag in (PINNED, OVERRIDE, UTILIZATION, TP, PP, BATCHED, EAGER))
+    if run.start.generation == "v0" or not as_range(run.where) & printed.NULL_BLOCK_COUNTS or pools_alike or line is None or factor is None:
+        return 0
+    return round(line.per_token * block_size(run) * factor)
+
+
 def longest(run: Run, ledgers: Sequence[Ledger]) -> int | None:
     """The longest request that the pools hold, in whole blocks: every token of a plain model's pool, else by need and length."""
     line, factor = request_line(run), token_factor(run)
@@ -147,7 +156,7 @@ def longest(run: Run, ledgers: Sequence[Ledger]) -> int | None:
     held_after = tokens(run, ledger) if run.start.generation == "v0" else None
     if held_after is not None:
         return held_after
-    return max(0, line.length(int(pool / factor))) // block_size(run) * block_size(run)
+    return max(0, line.length(int((pool - null_block(run)) / factor))) // block_size(run) * block_size(run)
 
 
 def before_pool(run: Run) -> int | None:

@@ -194,6 +194,16 @@ def test_adapters_are_named_where_lora_is_on() -> None:
     assert not any("lora" in title for title in titles("dp2-tp2-none-left"))
 
 
+def test_the_null_block_and_the_engines_own_estimate() -> None:
+    """0.33.0: 4.56 GiB and a block of 2 MiB are more than 4.9 × 10⁹ bytes; 30496 tokens are what the engine itself says the pool holds."""
+    name = "pinned-too-small-033"
+    assert changed(name)["--kv-cache-memory-bytes"] == 5_000_000_000
+    assert passed(asked(name, max_model_len=30496))["one_request"] is True
+    assert passed(asked(name, max_model_len=30512))["one_request"] is False
+    assert passed(asked(name, kv_cache_memory_bytes=4_900_000_000))["one_request"] is None
+    assert passed(asked(name, kv_cache_memory_bytes=5_000_000_000))["one_request"] is True
+
+
 def test_a_small_share_that_leaves_nothing_is_raised() -> None:
     """(0.2 × 79.65 + 1.12 + 2.25) / 79.65 = 0.243, up: one request is 147456 × 16384 bytes by the shape. 0.8.5 prints no pool."""
     assert changed("none-left-share-02")["--gpu-memory-utilization"] == 0.25

@@ -10,7 +10,8 @@ import math
 from analyzer.engines.computed import Computed
 from analyzer.engines.vllm import graphs, inverse
 from analyzer.engines.vllm.eras import GraphRule, Others
-from analyzer.engines.vllm.fixes.plan import HALF_HUNDREDTH, HIGHEST, Plan
+from analyzer.engines.vllm.fixes.plan import HIGHEST, Plan
+from analyzer.engines.vllm.printed import HALF_HUNDREDTH
 from analyzer.model import Action, EnvChange, FlagChange, Ledger, Text
 from analyzer.model.units import GIB, human
 
@@ -366,14 +367,15 @@ def _smaller_pin(plan: Plan, pinned: int) -> int | None:
 
 
 def larger_pinned_pool(plan: Plan) -> Computed | None:
-    """A pool set by hand that holds no full request: what one needs and a block more (V1's null block), in whole 100 MB.
+    """A pool set by hand that holds no full request: what one needs and the null block, as printed at most, in whole 100 MB.
 
     Nothing where the card was measured not to have it. What activations and graphs take besides is not measured in this mode.
     """
     flag, pinned, needed = plan.spelled("--kv-cache-memory-bytes"), plan.pinned, plan.needed
     if flag is None or pinned is None or needed is None or pinned >= needed or plan.override is not None:
         return None
-    to = (needed // 10**8 + 1) * 10**8
+    null = plan.null_blocks * needed * plan.block_size // (plan.max_len or plan.block_size)
+    to = ((needed + HALF_HUNDREDTH + null) // 10**8 + 1) * 10**8
     weights = plan.line("weights")
     room = Text("", "")
     if plan.free0 is not None and weights is not None:

@@ -14,22 +14,17 @@ from analyzer.engines.vllm.eras import Era, Others, Where, as_range, common_othe
 from analyzer.engines.vllm.identity import budget_bytes
 from analyzer.engines.vllm.ledger import environment, eras, graphs_inside, reserved
 from analyzer.engines.vllm.pool import Override, cached_shape, largest_stage, overridden
-from analyzer.engines.vllm.printed import LATER, SWAP_SPACE, block_bytes_from_swap
+from analyzer.engines.vllm.printed import HALF_HUNDREDTH, LATER, NULL_BLOCK_COUNTS, SWAP_SPACE, block_bytes_from_swap
 from analyzer.engines.vllm.shapes import Shape
 from analyzer.facts.view import View
 from analyzer.model import Basis, Ledger, LedgerLine
 from analyzer.model.ledger import ordered
 from analyzer.model.units import GIB
-from analyzer.model.versions import Range
 
 #: V0's block of tokens where nothing states another one (vllm/config.py, CUDA).
 DEFAULT_BLOCK = 16
-#: Releases whose check takes the null block off the pool first (``vllm/v1/core/kv_cache_planning.py``).
-NULL_BLOCK_COUNTS = Range.parse(">=0.33.0")
 #: No card is given away whole: the driver and the process's own context lie outside every budget.
 HIGHEST = 0.99
-#: Half of the last digit in which sizes are printed, bytes.
-HALF_HUNDREDTH = GIB // 200
 
 
 @dataclass(slots=True)
