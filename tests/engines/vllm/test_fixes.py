@@ -132,7 +132,7 @@ def test_it_is_lowered_where_there_is_room_to() -> None:
     report, _ = graphs_failed(15.77, 0.95, 7.51, 4096)
     to, fix = fixes(report)[UTILIZATION]
     assert to == 0.90
-    assert fix.verified
+    assert not fix.verified  # what the graphs would have taken in all, no line says
     assert fix.predicted is not None
     assert fix.predicted.get("budget") == pytest.approx(0.9 * 15.77 * GIB, rel=1e-6)
 

@@ -129,7 +129,9 @@ def lower_utilization(plan: Plan) -> Computed | None:
             "room": human(total - kept),
             "kv_note": _requests(plan, after),
         }
-        return Computed((FlagChange(FLAG, before, to),), values, predicted, verified=plan.needed is not None)
+        # What graphs that were not captured yet would have taken no line says.
+        verified = plan.needed is not None and plan.case.stage != "graph_capture"
+        return Computed((FlagChange(FLAG, before, to),), values, predicted, verified=verified)
     share = round(100 * (before - to))
     freed: str | Text = human(total * (before - to)) if total is not None else Text(f"{share} % of the card", f"显卡的 {share}%")
     in_en, in_zh = (freed, freed) if isinstance(freed, str) else (freed.en, freed.zh)
@@ -169,6 +171,9 @@ def _lower(plan: Plan, before: float) -> float | None:
         return SHARED if before > SHARED else None
     missing = plan.shortfall.missing if plan.shortfall is not None else None
     outside = plan.case.stage == "graph_capture" and plan.graphs_inside is not True
+    estimate = plan.view.bytes("cuda_graphs.estimated", plan.rank)
+    if missing is not None and not outside and estimate is not None:
+        missing += max(0, plan.captured - estimate)  # so much the estimate is wrong already, with graphs still to come
     to = round(min(before - STEP_DOWN, OUTSIDE_CEILING), 2) if outside or missing is None else before - HUNDREDTH
     if missing is not None and total is not None:
         margin = 0.0 if outside or plan.case.stage == "graph_capture" or "sampler" in (plan.case.cause or "") else HUNDREDTH

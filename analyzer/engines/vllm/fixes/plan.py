@@ -285,6 +285,12 @@ class Plan:
         return Shortfall(tried.bytes, free.bytes)
 
     @cached_property
+    def captured(self) -> int:
+        """Bytes in the graphs' private pools when an allocation was refused during capture; 0 where none is printed."""
+        pools = next((fact.bytes for fact in self.case.figures if fact.name == "oom.private_pools"), None)
+        return pools or 0 if self.case.stage == "graph_capture" else 0
+
+    @cached_property
     def eras(self) -> tuple[Era, ...]:
         return eras(self.view)
 

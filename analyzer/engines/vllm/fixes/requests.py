@@ -187,6 +187,9 @@ def enforce_eager(plan: Plan) -> Computed | None:
     saves: Text
     if plan.case.cause == "kv_cache.mamba_blocks_below_max_num_seqs":
         saves = Text("the number of blocks is not checked then", "这样就不检查块数")
+    elif plan.captured > (graphs or 0):
+        more = human(plan.captured)
+        saves = Text(f"saves what they take, more than {more}", f"省下它们的全部占用，超过 {more}")
     elif graphs:
         saves = Text(f"saves {human(graphs)}", f"节省 {human(graphs)}")
     else:
