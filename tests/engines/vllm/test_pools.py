@@ -204,6 +204,11 @@ def test_the_null_block_and_the_engines_own_estimate() -> None:
     assert passed(asked(name, kv_cache_memory_bytes=5_000_000_000))["one_request"] is True
 
 
+def test_a_latent_keeps_its_width_where_no_kernel_takes_fp8() -> None:
+    """TritonMLA, FlashMLA and CutlassMLA of 0.9.2 raise NotImplementedError for an fp8 cache."""
+    assert set(changed("mla-092-too-small")) == {"--max-model-len", "--gpu-memory-utilization"}
+
+
 def test_a_small_share_that_leaves_nothing_is_raised() -> None:
     """(0.2 × 79.65 + 1.12 + 2.25) / 79.65 = 0.243, up: one request is 147456 × 16384 bytes by the shape. 0.8.5 prints no pool."""
     assert changed("none-left-share-02")["--gpu-memory-utilization"] == 0.25

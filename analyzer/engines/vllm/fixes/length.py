@@ -4,15 +4,21 @@ from __future__ import annotations
 
 from analyzer.engines.computed import Computed
 from analyzer.engines.vllm import flags, kv
+from analyzer.engines.vllm.eras import as_range
 from analyzer.engines.vllm.fixes.plan import Plan
 from analyzer.engines.vllm.pool import cached_shape
+from analyzer.engines.vllm.printed import HALF_HUNDREDTH
 from analyzer.model import FlagChange, Text
 from analyzer.model.units import human
+from analyzer.model.versions import Range
 
 FLAG = "--max-model-len"
 FP8 = "--kv-cache-dtype"
 #: What a cache of one byte a value is called; 0.3.0 to 0.4.0 know the second name only.
 EIGHT_BITS = ("fp8", "fp8_e5m2")
+#: Releases whose kernels for latents refuse an fp8 cache (NotImplementedError): all of them, and Triton's, which the line names.
+WITHOUT_FP8_MLA, WITHOUT_FP8_TRITON_MLA = Range.parse("<0.10.2"), Range.parse("<0.15.0")
+TRITON_MLA = "vllm.sign.triton_mla"
 
 
 def max_model_len_fits(plan: Plan) -> Computed | None:
@@ -43,7 +49,11 @@ def longest(plan: Plan) -> tuple[int | None, bool]:
         return plan.tokens, True  # V0: one request may take every block (vllm/worker/worker.py, raise_if_cache_size_invalid)
     if plan.pool and plan.needed and plan.max_len and not plan.hybrid:
         # 0.7.0 to 0.9.0.1 print need and pool without an estimate; plain attention grows in proportion.
-        return int(plan.pool / plan.needed * plan.max_len) // plan.block_size * plan.block_size, False
+        # Both are printed in hundredths of a GiB: the least pool over the largest need.
+        share = (plan.pool - HALF_HUNDREDTH) / (plan.needed + HALF_HUNDREDTH)
+        if plan.needed_by_shape is not None:
+            share = (plan.pool - HALF_HUNDREDTH) / plan.needed_by_shape
+        return max(0, int(share * plan.max_len)) // plan.block_size * plan.block_size or None, False
     return None, False
 
 
@@ -53,6 +63,8 @@ def kv_cache_fp8(plan: Plan) -> Computed | None:
     Not where the cache is that small already, for hybrids, nor where the number of blocks is set by hand.
     """
     if plan.kv_dtype not in ("auto", "bfloat16", "float16", "None") or plan.hybrid or plan.case.on_cpu or plan.override is not None:
+        return None
+    if plan.shape is not None and plan.shape.latent is not None and _latent_stays_wide(plan):
         return None
     dtype = str(plan.setting("--dtype") or "")
     if "float32" in dtype:
@@ -71,6 +83,12 @@ def kv_cache_fp8(plan: Plan) -> Computed | None:
     # Whether the checkpoint brings an fp8 cache of its own, and whether this GPU's backend takes one, the log does not say.
     stated = plan.setting(FP8)
     return Computed((FlagChange(FP8, None if stated is None else str(stated), to),), values, plan.replaced(), verified=False)
+
+
+def _latent_stays_wide(plan: Plan) -> bool:
+    """Whether no kernel for latents (MLA) takes an fp8 cache: none before 0.10.2, Triton's not to 0.14.x (``attention/backends/mla``)."""
+    span = as_range(plan.where)
+    return bool(span & WITHOUT_FP8_MLA) or (TRITON_MLA in plan.view.attempt.signs and bool(span & WITHOUT_FP8_TRITON_MLA))
 
 
 def _smaller(plan: Plan) -> float:
