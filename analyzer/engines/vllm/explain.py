@@ -46,15 +46,29 @@ def _graphs(plan: Plan) -> int | None:
     return actual if plan.graphs_inside is False else None
 
 
+def _taken_before(plan: Plan) -> int:
+    """Bytes of the card that were in use at the first snapshot (others, contexts) and are no part of the budget; 0 where that is open."""
+    if plan.total is None or plan.free0 is None or plan.others is Others.COUNTED:
+        return 0
+    return max(0, plan.total - plan.free0)
+
+
 def _at_rest(plan: Plan) -> dict[str, str | Text]:
     """What nvidia-smi shows with no request: the budget, and graphs beside it. Without a budget, the parts that were printed."""
     if plan.budget is not None and plan.total is not None and plan.line("kv_cache") and not plan.by_hand:
-        size = plan.budget + (_graphs(plan) or 0)
-        share = f"{human(size)} ({100 * size / plan.total:.0f} %)"
+        taken = _taken_before(plan)
+        size = min(plan.total, plan.budget + (_graphs(plan) or 0) + taken)
+        part = f"{100 * size / plan.total:.0f} %"
+        share = Text(f"{human(size)} ({part})", f"{human(size)}（{part}）")
+        if taken:
+            share = Text(
+                f"{human(size)} ({part}; {human(taken)} of it was in use when the engine first looked)",
+                f"{human(size)}（{part}；其中 {human(taken)} 在引擎首次测量时已占用）",
+            )
         if len({ledger.get("total") for ledger in plan.case.ledgers}) > 1 and plan.ledger is not None:
             return {
                 "idle_use": Text(
-                    f"{share} of GPU {plan.ledger.gpu or plan.rank or 0}", f"GPU {plan.ledger.gpu or plan.rank or 0} 的 {share}"
+                    f"{share.en} of GPU {plan.ledger.gpu or plan.rank or 0}", f"GPU {plan.ledger.gpu or plan.rank or 0} 的 {share.zh}"
                 )
             }
         return {"idle_use": share}
@@ -153,7 +167,7 @@ def _headroom(plan: Plan) -> dict[str, str | Text]:
     graphs = _graphs(plan)
     if plan.total is None or plan.budget is None:
         return {}
-    left = plan.total - plan.budget
+    left = max(0, plan.total - plan.budget - _taken_before(plan))
     if not graphs:
         return {"headroom": human(left)}
     took = human(graphs)

@@ -209,6 +209,12 @@ def test_a_latent_keeps_its_width_where_no_kernel_takes_fp8() -> None:
     assert set(changed("mla-092-too-small")) == {"--max-model-len", "--gpu-memory-utilization"}
 
 
+def test_what_was_in_use_before_the_start_is_neither_free_nor_gone() -> None:
+    """2.51 GiB were in use of 39.49: 33.57 + 0.58 + 2.51 at rest, 36.98 − 33.57 beside the budget."""
+    assert "36.66 GiB (93 %; 2.51 GiB of it" in said("healthy-0102-neighbour")
+    assert "Beside the budget the card has 3.41 GiB" in said("healthy-0102-neighbour")
+
+
 def test_a_small_share_that_leaves_nothing_is_raised() -> None:
     """(0.2 × 79.65 + 1.12 + 2.25) / 79.65 = 0.243, up: one request is 147456 × 16384 bytes by the shape. 0.8.5 prints no pool."""
     assert changed("none-left-share-02")["--gpu-memory-utilization"] == 0.25
