@@ -8,7 +8,7 @@ from analyzer.engines.vllm import checks as checked
 from analyzer.engines.vllm import graphs, printed
 from analyzer.engines.vllm.eras import Others, common_check, common_others
 from analyzer.engines.vllm.identity import budget_bytes
-from analyzer.engines.vllm.what_if_need import before_pool, needed, null_block, token_factor
+from analyzer.engines.vllm.what_if_need import before_pool, bounds, null_block, token_factor
 from analyzer.engines.vllm.what_if_settings import SEQS, UTILIZATION
 from analyzer.engines.what_if import Check
 from analyzer.model import Ledger, Text
@@ -41,9 +41,18 @@ def _kv_pool(run: Run, after: Ledger) -> Check:
 
 def _one_request(run: Run, after: Ledger) -> list[Check]:
     pool, length = after.get("kv_cache"), run.length
-    need = needed(run, length) if length else None
-    if pool is None or need is None or length is None:
+    needs = bounds(run, length) if length else None
+    if pool is None or needs is None or length is None:
         return []
+    need, most = needs
+    if need <= pool < most:
+        words = Text(
+            f"One request of {length} tokens needs {human(need)} to {human(most)}, these inputs tell no more; "
+            f"the KV cache has {human(pool)}.",
+            f"一个 {length} token 的请求需要 {human(need)} 到 {human(most)}，输入里看不出更准的数；KV cache 有 {human(pool)}。",
+        )
+        return [Check("one_request", None, None, words, after.rank)]
+    need = most if most <= pool else need
     margin, told = pool - need - null_block(run), _told(run, pool, length)
     if told and margin < 0:
         need, margin = pool, 0  # what is above is the rounding of printed figures

@@ -10,9 +10,13 @@ from analyzer.engines.vllm.what_if_settings import BATCHED, DTYPE, EAGER, OVERRI
 from analyzer.model import Ledger, Text, Value
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from analyzer.engines.vllm.what_if import Run
+
+
+#: No request is longer, tokens.
+MOST = 1 << 27
 
 
 def token_factor(run: Run) -> float | None:
@@ -77,13 +81,6 @@ def request_line(run: Run) -> printed.NeedLine | None:
     if tight and tokens and start.generation == "v0":
         return printed.NeedLine(0.0, tight / tokens)
     if tight and concurrency and at:
-        if is_plain(run) is False:
-            run.notes.append(
-                Text(
-                    "Layers of this model do not all grow with the length: its need is taken in proportion, too low for shorter requests.",
-                    "该模型并非所有层都随长度增长：这里按比例计算，较短请求的需求可能偏低。",
-                )
-            )
         return printed.NeedLine(0.0, tight / concurrency / at)
     return None
 
@@ -127,11 +124,89 @@ def block_size(run: Run) -> int:
 
 
 def needed(run: Run, length: int) -> int | None:
-    """Bytes that one request of ``length`` needs after the change."""
+    """Bytes that one request of ``length`` needs after the change; None where these inputs do not tell exactly."""
+    found = bounds(run, length)
+    return found[0] if found is not None and found[0] == found[1] else None
+
+
+def bounds(run: Run, length: int) -> tuple[int, int] | None:
+    """(least, most) bytes that one request of ``length`` needs after the change.
+
+    A model that is not known to be plain may have layers that do not grow: its need lies between that of the length that was printed and
+    the one in proportion to it.
+    """
+    shaped = by_shape(run)
+    exact = shaped(length) if shaped is not None else None
+    if exact is not None:
+        return exact, exact
     line, factor = request_line(run), token_factor(run)
     if line is None or factor is None:
         return None
-    return round(line.at(length) * factor)
+    need = round(line.at(length) * factor)
+    at = run.start.number("model.max_len") or run.start.number("concurrency.at_tokens")
+    if not at or _grows(run):
+        return need, need
+    known = round(line.at(int(at)) * factor)
+    return min(need, known), max(need, known)
+
+
+def _grows(run: Run) -> bool:
+    """Whether the line of the need holds at every length: all layers keep every token, or two points were printed."""
+    if run.start.bytes("kv_cache.needed") and run.start.number("kv_cache.estimated_max_len"):
+        return True
+    generation = run.start.generation if run.start.generation in ("v0", "v1") else None
+    return bool(is_plain(run)) or kv.generation_sizes_windows(run.where, generation) is False  # type: ignore[arg-type]
+
+
+def by_shape(run: Run) -> Callable[[int], int | None] | None:
+    """Need by length where layers have windows, by the model's shape; only where that gives the printed concurrency as well."""
+    match, pool = shapes.lookup(str(run.start.settings.get("--model") or "")), before_pool(run)
+    said, at = run.start.number("concurrency.max", smallest=True), run.start.number("concurrency.at_tokens")
+    if match is None or match.shape.state_layers or not match.shape.window_layers or pool is None or not said or not at:
+        return None
+    if whole(run.now(PP)) != 1 or whole(run.after_change(PP)) != 1:
+        return None
+    before, after = (
+        _groups(run, match.shape, *values) for values in ((run.now(TP), run.now(DTYPE)), (run.after_change(TP), run.after_change(DTYPE)))
+    )
+    if before is None or after is None:
+        return None
+    blocks = kv.num_blocks(pool, before)
+    sizes = [
+        size
+        for size in _in_flight(run)
+        if abs((kv.max_concurrency(before, blocks, int(at), kv.Run(size)) or 0) - said) <= 0.02 * said + 0.01
+    ]
+
+    now, then = run.now(BATCHED), run.after_change(BATCHED)
+    more = then / now if isinstance(now, (int, float)) and isinstance(then, (int, float)) else 1
+
+    def need(length: int) -> int | None:
+        found = {kv.needed(after, length, kv.Run(round(size * more)), run.where) for size in sizes}
+        return found.pop() if len(found) == 1 else None
+
+    return need
+
+
+def _groups(run: Run, shape: shapes.Shape, ranks: Value | None, cache: Value | None) -> kv.Pool | None:
+    dtype = str(run.start.settings.get("--dtype") or "auto").removeprefix("torch.")
+    kinds = kv.layers_of(
+        shape,
+        block_size=block_size(run),
+        tensor_parallel=whole(ranks),
+        kv_cache_dtype=_format(cache),
+        model_dtype=None if dtype == "auto" else dtype,
+    )
+    return None if kinds is None else kv.group_layers(kinds)
+
+
+def _in_flight(run: Run) -> list[int]:
+    """What may be in flight: a step's tokens as stated, from 0.26.0 on twice where scheduling is asynchronous."""
+    batched, choice = run.now(BATCHED), run.start.settings.get("--async-scheduling")
+    choices = [choice] if isinstance(choice, bool) else [False, True]
+    tokens = int(batched) if isinstance(batched, (int, float)) else None
+    found = {kv.in_flight_tokens(run.where, tokens, async_scheduling=one) for one in choices}
+    return sorted(size for size in found if size is not None)
 
 
 def null_block(run: Run) -> int:
@@ -153,6 +228,17 @@ def longest(run: Run, ledgers: Sequence[Ledger]) -> int | None:
     estimated = run.start.number("kv_cache.estimated_max_len")
     if estimated and factor == 1 and pool == before_pool(run):
         return int(estimated)
+    shaped = by_shape(run)
+    if shaped is not None and shaped(1) is not None:
+        return kv.longest(lambda length: (shaped(length) or 0) <= pool - null_block(run), MOST) // block_size(run) * block_size(run)
+    if is_plain(run) is False and not _grows(run):
+        run.notes.append(
+            Text(
+                "Layers of this model do not all grow with the length: how much other lengths need, these inputs do not tell.",
+                "该模型并非所有层都随长度增长：其他长度需要多少，输入里看不出。",
+            )
+        )
+        return None
     held_after = tokens(run, ledger) if run.start.generation == "v0" else None
     if held_after is not None:
         return held_after
