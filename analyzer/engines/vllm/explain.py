@@ -83,7 +83,7 @@ def _typical(plan: Plan) -> dict[str, str | Text]:
     length = plan.view.number("concurrency.at_tokens") or plan.max_len
     if not length or len(_of_engines(plan, "concurrency.max")) > 1:
         return {}
-    held = _windowed(plan) if plan.hybrid else _plain(plan)
+    held = _windowed(plan) if plan.hybrid else _plain(plan) if plan.plain else None
     counted = [(typical, held(typical)) for typical in TYPICAL if typical < length] if held is not None else []
     found = [(typical, count) for typical, count in counted if count is not None]
     if not found:
@@ -181,7 +181,7 @@ def _more(plan: Plan) -> dict[str, str | Text]:
         return {}
     step = total // 100
     found: dict[str, str | Text] = {"hundredth_alone": human(step)}
-    if tokens and not plan.hybrid and len(_of_engines(plan, "kv_cache.tokens")) < 2:
+    if tokens and plan.plain and len(_of_engines(plan, "kv_cache.tokens")) < 2:
         found = {"hundredth": human(step), "hundredth_tokens": str(int(tokens * step / pool))}
     graphs = _graphs(plan)
     if graphs is None or (plan.free0 is None and plan.others is not Others.COUNTED):

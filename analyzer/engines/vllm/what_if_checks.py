@@ -52,13 +52,13 @@ def _one_request(run: Run, after: Ledger) -> list[Check]:
             f"一个 {length} token 的请求需要 {human(need)} 到 {human(most)}，输入里看不出更准的数；KV cache 有 {human(pool)}。",
         )
         return [Check("one_request", None, None, words, after.rank)]
-    need = most if most <= pool else need
+    need, upper = (most, need < most) if most <= pool else (need, False)
     margin, told = pool - need - null_block(run), _told(run, pool, length)
     if told and margin < 0:
         need, margin = pool, 0  # what is above is the rounding of printed figures
     words = Text(
-        f"One request of {length} tokens needs {human(need)}; the KV cache has {human(pool)}.",
-        f"一个 {length} token 的请求需要 {human(need)}；KV cache 有 {human(pool)}。",
+        f"One request of {length} tokens needs {'at most ' * upper}{human(need)}; the KV cache has {human(pool)}.",
+        f"一个 {length} token 的请求{'最多' * upper}需要 {human(need)}；KV cache 有 {human(pool)}。",
     )
     if told is None:
         told = margin >= 0 if not run.changes or abs(margin) > printed.HALF_HUNDREDTH else None

@@ -239,6 +239,13 @@ def longest(run: Run, ledgers: Sequence[Ledger]) -> int | None:
             )
         )
         return None
+    if not _grows(run):
+        run.notes.append(
+            Text(
+                "Whether all layers of this model grow with the length is not known: the longest context is this at least.",
+                "该模型是否所有层都随长度增长未知：最长上下文至少如此。",
+            )
+        )
     held_after = tokens(run, ledger) if run.start.generation == "v0" else None
     if held_after is not None:
         return held_after

@@ -217,6 +217,21 @@ def test_what_was_in_use_before_the_start_is_neither_free_nor_gone() -> None:
     assert "Beside the budget the card has 3.41 GiB" in said("healthy-0102-neighbour")
 
 
+@pytest.mark.parametrize("name", ["padded-hybrid-020", "unknown-hybrid-020"])
+def test_later_releases_say_nothing_of_shorter_requests_of_an_unknown_model(name: str) -> None:
+    """From 0.20.1 on the tokens are the concurrency times the length: states and windows do not show."""
+    assert "2.36 requests of 262144 tokens" in said(name)
+    assert "Shorter ones" not in said(name)
+
+
+def test_no_share_is_the_whole_card() -> None:
+    """(0.9 × 24 + 2.31) / 24 = 0.996, up: anything at all asks for 1.00."""
+    root = report("none-left-encoder").root
+    assert root is not None
+    assert root.window is not None
+    assert (root.window.low, root.window.feasible) == (1.0, False)
+
+
 def test_a_small_share_that_leaves_nothing_is_raised() -> None:
     """(0.2 × 79.65 + 1.12 + 2.25) / 79.65 = 0.243, up: one request is 147456 × 16384 bytes by the shape. 0.8.5 prints no pool."""
     assert changed("none-left-share-02")["--gpu-memory-utilization"] == 0.25

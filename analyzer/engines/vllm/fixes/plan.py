@@ -23,6 +23,8 @@ from analyzer.model.units import GIB
 
 #: V0's block of tokens where nothing states another one (vllm/config.py, CUDA).
 DEFAULT_BLOCK = 16
+#: Lines that only a pool of several groups prints.
+PADDED = frozenset({"vllm.kv.hybrid_padding", "vllm.kv.hybrid_page_padding"})
 #: No card is given away whole: the driver and the process's own context lie outside every budget.
 HIGHEST = 0.99
 
@@ -328,6 +330,7 @@ class Plan:
         if self.view.fact("mamba.blocks") is not None:
             return True
         patterns = {fact.pattern or "" for fact in self.view.facts} | set(self.view.attempt.event_counts)
+        patterns |= self.view.attempt.patterns & PADDED
         if any("mamba" in name or "hybrid" in name or "sliding" in name for name in patterns):
             return True
         if as_range(self.where) & LATER and "vllm.kv.hybrid_manager_off" not in self.view.attempt.patterns and self.shape is not None:
@@ -341,6 +344,13 @@ class Plan:
             linear = self.pool / self.needed * self.max_len
             return abs(linear - estimated) > 0.03 * linear + 2 * self.block_size
         return False
+
+    @cached_property
+    def plain(self) -> bool | None:
+        """Whether every layer keeps every token; None where a later release's figures are all there is, which say nothing of it."""
+        if self.hybrid:
+            return False
+        return None if self.shape is None and as_range(self.where) & LATER and self.view.generation != "v0" else True
 
     # --- ledgers after a change --------------------------------------------------------------------------------------------------
 

@@ -11,7 +11,7 @@ from analyzer.engines.vllm import checks, inverse
 from analyzer.engines.vllm.fixes.budget import FLAG, LEAST_SHARE, feasible, floor_of
 from analyzer.engines.vllm.fixes.length import FLAG as LENGTH
 from analyzer.engines.vllm.fixes.length import longest
-from analyzer.engines.vllm.fixes.plan import Plan
+from analyzer.engines.vllm.fixes.plan import HIGHEST, Plan
 from analyzer.model import EnvChange, Fix, FlagChange, Text, Window
 from analyzer.model.units import GIB, human
 
@@ -24,6 +24,9 @@ BESIDE = (
     "cuda_oom.serving",
     "engine.version_bug.sleep_mode_kv_overestimate",
 )
+
+
+_ANYTHING = Text("anything at all is to be left for the KV cache", "要给 KV cache 留下任何空间")
 
 
 def window(plan: Plan, fixes: Sequence[Fix] = ()) -> Window | None:
@@ -56,20 +59,25 @@ def _for_pool(plan: Plan, fixes: Sequence[Fix]) -> Window | None:
         return None
     if needed is None:
         least = inverse.utilization_needed(total, budget, pool, 1)
+        if least > HIGHEST:
+            opens = _opens(fixes, FLAG)
+            return Window(
+                FLAG, round(least, 2), None, "total", False, False, _none(_ANYTHING, least, _end(plan, None, HIGHEST), opens), opens
+            )
         text = Text(
             f"Above {least:.2f} anything is left for the KV cache; how much one request needs, this log does not say.",
             f"高于 {least:.2f} 才会剩下 KV cache 空间；一个请求需要多少，日志未给出。",
         )
-        return Window(FLAG, round(least, 2), None, None, least <= 1, False, text, None if least <= 1 else _opens(fixes, FLAG))
+        return Window(FLAG, round(least, 2), None, None, True, False, text)
     found = feasible(plan, total, budget, pool, needed)
     low = round(found.low if found is not None else inverse.utilization_needed(total, budget, pool, needed), 2)
-    high = round(found.high, 2) if found is not None else None
+    high = min(round(found.high, 2), HIGHEST) if found is not None else None
     verified = found is not None and found.verified
     limit = found.limit if found is not None else None
     needs = Text(f"one request needs {human(needed)} of KV cache", f"一个请求需要 {human(needed)} 的 KV cache")
-    if low > (high if high is not None else 1):
+    if low > (high if high is not None else HIGHEST):
         opens = _opens(fixes, FLAG)
-        end = _end(plan, limit, high if high is not None else 1.0)
+        end = _end(plan, limit, high if high is not None else HIGHEST)
         return Window(FLAG, low, high, limit, False, verified, _none(needs, low, end, opens), opens)
     if high is None or (not verified and limit == "total"):
         text = Text(
