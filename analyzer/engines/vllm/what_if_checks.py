@@ -42,8 +42,13 @@ def _kv_pool(run: Run, after: Ledger) -> Check:
 def _one_request(run: Run, after: Ledger) -> list[Check]:
     pool, length = after.get("kv_cache"), run.length
     needs = bounds(run, length) if length else None
-    if pool is None or needs is None or length is None:
+    if pool is None or length is None:
         return []
+    if needs is None:
+        if run.start.state != "failed" or pool <= 0:
+            return []
+        words = Text("How much one request needs, these inputs do not tell.", "一个请求需要多少，输入里看不出。")
+        return [Check("one_request", None, None, words, after.rank)]
     need, most = needs
     if need <= pool < most:
         words = Text(

@@ -140,7 +140,10 @@ def bounds(run: Run, length: int) -> tuple[int, int] | None:
     if exact is not None:
         return exact, exact
     line, factor = request_line(run), token_factor(run)
-    if line is None or factor is None:
+    if line is None:
+        plain = _plain_by_shape(run, length)
+        return None if plain is None else (plain, plain)
+    if factor is None:
         return None
     need = round(line.at(length) * factor)
     at = run.start.number("model.max_len") or run.start.number("concurrency.at_tokens")
@@ -148,6 +151,21 @@ def bounds(run: Run, length: int) -> tuple[int, int] | None:
         return need, need
     known = round(line.at(int(at)) * factor)
     return min(need, known), max(need, known)
+
+
+def _plain_by_shape(run: Run, length: int) -> int | None:
+    """Need of ``length`` by the model's shape where no figure was printed; None for models whose layers differ, latents and stages."""
+    match = shapes.lookup(str(run.start.settings.get("--model") or ""))
+    if match is None or not is_plain(run) or match.shape.latent is not None or whole(run.after_change(PP)) != 1:
+        return None
+    dtype = str(run.start.settings.get("--dtype") or "auto").removeprefix("torch.")
+    token = kv.bytes_per_token(
+        match.shape,
+        tensor_parallel=whole(run.after_change(TP)),
+        kv_cache_dtype=_format(run.after_change(DTYPE)),
+        model_dtype=None if dtype == "auto" else dtype,
+    )
+    return None if token is None else token * block_size(run) * -(-length // block_size(run))
 
 
 def _grows(run: Run) -> bool:

@@ -224,6 +224,12 @@ def test_later_releases_say_nothing_of_shorter_requests_of_an_unknown_model(name
     assert "Shorter ones" not in said(name)
 
 
+def test_a_pool_that_holds_no_request_is_no_start() -> None:
+    """0.22 leaves 0.47 GiB, 0.30 leaves 6.84; one request is 2.25 by the shape, which no line of the log says."""
+    assert asked("none-left-eager", gpu_memory_utilization=0.22).fits is False
+    assert asked("none-left-eager", gpu_memory_utilization=0.3).fits is True
+
+
 def test_no_share_is_the_whole_card() -> None:
     """(0.9 × 24 + 2.31) / 24 = 0.996, up: anything at all asks for 1.00."""
     root = report("none-left-encoder").root
