@@ -26,12 +26,14 @@ def explain(plan: Plan) -> dict[str, str | Text]:
         return {}
     if plan.by_hand:  # the utilization sizes nothing: the pool has its own size, and the budget is not filled
         return {**_pool(plan), **_engines(plan), **_at_rest(plan), **_typical(plan)}
-    return {**_engines(plan), **_at_rest(plan), **_typical(plan), **_headroom(plan), **_more(plan)}
+    return {**_pool(plan), **_engines(plan), **_at_rest(plan), **_typical(plan), **_headroom(plan), **_more(plan)}
 
 
 def _pool(plan: Plan) -> dict[str, str | Text]:
-    """The pool as it was made, where the profile's figure is another one."""
-    return {"kv_cache_available": human(plan.pool)} if plan.override is not None and plan.override.pool and plan.pool else {}
+    """The pool as it was made, where a profile's figure is another one: set by hand, or cut to the rank that found least."""
+    found = {fact.bytes for fact in plan.view.all("kv_cache.available")}
+    made = (plan.override is not None and plan.override.pool) or (not plan.by_hand and len(found) > 1)
+    return {"kv_cache_available": human(plan.pool)} if made and plan.pool else {}
 
 
 def _graphs(plan: Plan) -> int | None:

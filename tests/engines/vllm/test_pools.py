@@ -230,6 +230,17 @@ def test_a_pool_that_holds_no_request_is_no_start() -> None:
     assert asked("none-left-eager", gpu_memory_utilization=0.3).fits is True
 
 
+def test_weights_in_host_memory_are_spread_too() -> None:
+    """8.99 GiB were measured beside 6 GiB in host memory: 14.96 by the shape, half of it each."""
+    assert any(
+        "7.48 GiB (less what --cpu-offload-gb" in fix.why.en for root in [report("offload-too-small").root] if root for fix in root.fixes
+    )
+
+
+def test_the_pool_is_that_of_the_rank_that_found_least() -> None:
+    assert "The KV cache takes 13.81 GiB" in said("unequal-ranks-026-healthy")
+
+
 def test_no_share_is_the_whole_card() -> None:
     """(0.9 × 24 + 2.31) / 24 = 0.996, up: anything at all asks for 1.00."""
     root = report("none-left-encoder").root

@@ -9,7 +9,7 @@ from analyzer.engines.vllm.pool import weights_estimate
 from analyzer.model import Action, FlagChange, Text
 from analyzer.model.units import GIB, human
 
-FLAG = "--tensor-parallel-size"
+FLAG, OFFLOAD = "--tensor-parallel-size", "--cpu-offload-gb"
 #: Weights beyond this part of a card leave nothing for a pool and a step.
 ROOM = 0.8
 LARGEST = 8
@@ -33,7 +33,10 @@ def tensor_parallel(plan: Plan) -> Computed | None:
     heads = plan.view.number("model.attention_heads")
     if heads and int(heads) % to:
         return None
-    values: dict[str, str | Text] = {"before": str(before), "to": str(to), "weights_each": human(whole / to), "gpus": str(_gpus(plan, to))}
+    each: str | Text = human(whole / to)
+    if _offloaded(plan):
+        each = Text(f"{each} (less what {OFFLOAD} keeps in host memory)", f"{each}（减去 {OFFLOAD} 放到主机内存的部分）")
+    values: dict[str, str | Text] = {"before": str(before), "to": str(to), "weights_each": each, "gpus": str(_gpus(plan, to))}
     return Computed((FlagChange(FLAG, plan.whole(FLAG), to),), values, verified=False)
 
 
@@ -88,13 +91,16 @@ def quantized_weights(plan: Plan) -> Computed | None:
 def cpu_offload(plan: Plan) -> Computed | None:
     """Weights in host memory: what the card lacks beside them, in whole GiB and two more for the rest. Needs the weights and the card."""
     whole, total = _weights(plan), plan.total
-    flag = plan.spelled("--cpu-offload-gb")
+    flag = plan.spelled(OFFLOAD)
     if whole is None or total is None or flag is None:
         return None
     missing = whole / plan.tensor_parallel - 0.85 * total
     if missing <= 0:
         return None
     to = int(missing // GIB) + 2
+    stated = plan.setting(OFFLOAD)
+    if isinstance(stated, (int, float)) and stated >= to:
+        return None
     host = plan.view.bytes("host.available") or plan.view.bytes("host.total")
     if host is not None and to * GIB * plan.tensor_parallel > host:
         return None
@@ -106,9 +112,15 @@ def _enough_without(plan: Plan) -> bool:
     return plan.case.cause == "kv_cache.too_small_for_max_len" and raise_utilization(plan) is not None
 
 
+def _offloaded(plan: Plan) -> bool:
+    """Whether a part of the weights is in host memory: the measured figure is without it, and the part is a number per GPU."""
+    value = plan.setting(OFFLOAD)
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and value > 0
+
+
 def _weights(plan: Plan) -> int | None:
-    """Bytes of all weights: measured on this rank times the ranks, else estimated from the model's shape."""
+    """Bytes of all weights: measured on this rank times the ranks, else, or where a part is offloaded, estimated from the model's shape."""
     measured = plan.view.bytes("weights", plan.rank)
-    if measured is not None:
+    if measured is not None and not _offloaded(plan):
         return measured * plan.tensor_parallel
     return weights_estimate(plan.view)
