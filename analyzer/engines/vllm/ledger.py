@@ -98,7 +98,9 @@ def _known(version: str) -> bool:
 def _units(case: Case) -> list[_Unit]:
     view = case.view
     ranks = sorted({fact.rank for fact in view.facts if fact.rank is not None and fact.name in RANK_FACTS})
-    units = {rank: _Unit(rank, None) for rank in ranks}
+    gpus = {fact.rank: fact.gpu for fact in view.all("device.free_at_start")}  # where the line says which device it looked at
+    only = next(iter(gpus.values())) if len(gpus) == 1 and len(ranks) < 2 else None
+    units = {rank: _Unit(rank, gpus.get(rank, only)) for rank in ranks}
     loose: list[_Unit] = []
     for rank, gpu, event in device.sentence_events(case):
         if rank is None and gpu in units:
@@ -112,7 +114,7 @@ def _units(case: Case) -> list[_Unit]:
         if unit.event is None or event is case.event:
             unit.event, unit.gpu = event, gpu
     if not units and not loose:
-        return [_Unit(None, None)]
+        return [_Unit(None, only)]
     return [*(units[rank] for rank in sorted(units)), *loose]
 
 

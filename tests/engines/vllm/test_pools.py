@@ -241,6 +241,16 @@ def test_the_pool_is_that_of_the_rank_that_found_least() -> None:
     assert "The KV cache takes 13.81 GiB" in said("unequal-ranks-026-healthy")
 
 
+@pytest.mark.parametrize("stamp", ["", "[2026-02-24T20:21:58Z] "])
+def test_the_gpu_is_the_one_that_the_line_names(stamp: str) -> None:
+    line = stamp + (
+        "(EngineCore_DP0 pid=6940) ValueError: Free memory on device cuda:1 (19.77/22.05 GiB) on startup is less than desired GPU memory "
+        "utilization (0.9, 19.84 GiB). Decrease GPU memory utilization or reduce GPU memory used by other processes.\n"
+    )
+    made = analyzer.analyze([("engine.log", io.BytesIO(line.encode()))])
+    assert [ledger.gpu for ledger in made.ledgers] == [1]
+
+
 def test_no_share_is_the_whole_card() -> None:
     """(0.9 × 24 + 2.31) / 24 = 0.996, up: anything at all asks for 1.00."""
     root = report("none-left-encoder").root
