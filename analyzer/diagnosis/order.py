@@ -43,11 +43,19 @@ def past_device_init(event: Event, *, frames: bool = False) -> bool:
 
 
 def _frames(event: Event) -> list[tuple[Frame, Place]]:
-    """The frames of the event's traceback that its own figures do not belie, innermost first."""
+    """The frames of the event's traceback that say something and that its own figures do not belie, innermost first."""
     found = list(reversed(event.frames))
+    if not event.serving:
+        found = _saying(found, event.stage)
     if past_device_init(event, frames=True):
         found = [(frame, place) for frame, place in found if frame.stage not in BEFORE_THE_MODEL]
     return found
+
+
+def _saying(frames: Sequence[tuple[Frame, Place]], stage: str | None) -> list[tuple[Frame, Place]]:
+    """``frames`` without those that date nothing before a stage to which neither the run nor another frame had come."""
+    reached = max((STAGE_ORDER[name] for name in (stage, *(frame.stage for frame, _ in frames if frame.since is None)) if name), default=-1)
+    return [(frame, place) for frame, place in frames if frame.since is None or STAGE_ORDER[frame.since] <= reached]
 
 
 def stage_of(event: Event) -> str | None:
@@ -64,7 +72,8 @@ def stage_of(event: Event) -> str | None:
 
 def stage_of_unfinished(traceback: Traceback, attempt: Attempt) -> str | None:
     """The stage in which a traceback belongs whose exception is not in the text."""
-    stages = _stages(reversed(attempt.frames.get(process_key(traceback.process) or "", ())))
+    found = list(reversed(attempt.frames.get(process_key(traceback.process) or "", ())))
+    stages = _stages(_saying(found, attempt.stage))
     if not stages:
         return attempt.stage
     if attempt.stage in ("serving", "shutdown") or "serving" in stages:

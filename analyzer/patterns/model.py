@@ -36,6 +36,7 @@ class Frame:
     stage: str | None = None
     refines: dict[str, str] = field(default_factory=dict)  # cause (or family) while starting -> finer cause
     serving: dict[str, str] = field(default_factory=dict)  # the same once the server was ready
+    since: str | None = None  # while starting it says something only where the run, or another frame, had come to this stage
 
 
 @dataclass(frozen=True, slots=True)
