@@ -117,7 +117,8 @@ def _serving(view: View) -> bool:
 def _messengers(view: View, fatal: list[tuple[Event, str]], undated: Verdict | None) -> Verdict:
     """Only wrappers, and what failed while the engine was taken down: something failed elsewhere.
 
-    A process that simply vanished is a finding of its own; one of several that tear down did not vanish. ``undated``: the error of a
+    A process that simply vanished is a finding of its own, though without an exit code a crash in native code looks the same (vllm#48966: a
+    SIGSEGV); one of several that tear down did not vanish. ``undated``: the error of a
     known family among the rest, which tells more than any exception.
     """
     died = next(((event, cause) for event, cause in fatal if event.pattern.marks == "died"), None)
@@ -125,7 +126,7 @@ def _messengers(view: View, fatal: list[tuple[Event, str]], undated: Verdict | N
     if died is not None and (codes or not any(order.tears_down(event) for event, _ in fatal)):
         event, messenger = died
         cause = EXIT_CAUSES.get(codes[0]) if codes else KILLED
-        confidence = Confidence.LIKELY if cause in EXIT_LIKELY else Confidence.CERTAIN
+        confidence = Confidence.LIKELY if cause in EXIT_LIKELY or not codes else Confidence.CERTAIN
         return Verdict(State.FAILED, order.stage_of(event), cause, confidence, event, follows=messenger if cause else None)
     messenger_event = fatal[0][0]
     event = undated.event if undated is not None and undated.event is not None else _first_error(view, fatal) or messenger_event

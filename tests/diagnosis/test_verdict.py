@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from analyzer.model import Report, Severity, State
+from analyzer.model import Confidence, Report, Severity, State
 from tests.logs import FIRST_REQUEST, INIT, READY, REFUSED, SHUTDOWN, STATISTICS, WEIGHTS, oom, raised, served, start, told
 
 REFUSAL = (
@@ -130,6 +130,12 @@ def died(code: str) -> Report:
 def test_an_exit_code_that_speaks_for_itself(code: str, cause: str) -> None:
     report = died(code)
     assert (report.outcome.state, report.outcome.cause) == (State.FAILED, cause)
+
+
+def test_a_death_without_an_exit_code_may_be_a_crash_in_native_code() -> None:
+    line = "ERROR 11-08 11:01:29 [multiproc_executor.py:135] Worker proc VllmWorker-3 died unexpectedly, shutting down executor."
+    outcome = told([*start("0.8.5", tp=4), line]).outcome
+    assert (outcome.state, outcome.cause, outcome.confidence) == (State.FAILED, "engine.process_killed", Confidence.LIKELY)
 
 
 @pytest.mark.parametrize("code", ["1", "-15", "143", "255", "-6"])
