@@ -131,6 +131,28 @@ def test_ones_own_process_is_no_neighbour() -> None:
     assert told(log, smi((4711, "VLLM::EngineCore", 60000))).outcome.cause == "startup.free_below_requested"
 
 
+LAUNCH = "python3 -m vllm.entrypoints.openai.api_server --model /models/{model} --gpu-memory-utilization {share}"
+NO_BLOCKS = "ValueError: No available memory for the cache blocks. Try increasing `gpu_memory_utilization` when initializing the engine."
+PROFILED = (
+    "Memory profiling results: total_gpu_memory=79.15GiB initial_memory_usage=68.01GiB peak_torch_memory=13.25GiB "
+    "memory_usage_post_profile=68.18GiB non_torch_memory={beside}GiB kv_cache_size={left}GiB gpu_memory_utilization=0.20"
+)
+
+
+@pytest.mark.parametrize(
+    ("launches", "beside", "left", "cause"),
+    [
+        (2, "58.73", "-56.15", "startup.other_process"),
+        (1, "58.73", "-56.15", "kv_cache.no_memory_left"),  # nobody is named
+        (2, "3.20", "-0.62", "kv_cache.no_memory_left"),  # what an engine may take by itself
+    ],
+)
+def test_two_servers_are_launched_where_the_neighbour_is_counted(launches: int, beside: str, left: str, cause: str) -> None:
+    commands = [LAUNCH.format(model=model, share=share) for model, share in (("72B", 0.75), ("14B", 0.2))][-launches:]
+    outcome = told([*commands, "", PROFILED.format(beside=beside, left=left), NO_BLOCKS]).outcome
+    assert outcome.cause == cause
+
+
 # --- unified memory ---------------------------------------------------------------------------------------------------------------------
 
 KILLED = "ERROR 07-01 09:00:00 [multiproc_worker_utils.py:120] Worker VllmWorkerProcess pid 8788 died, exit code: -9"

@@ -20,6 +20,8 @@ FRAGMENTATION_BYTES = GIB
 FRAGMENTATION_TIMES = 4
 #: reference/causes.yaml: a neighbour that took the slack holds more than this.
 NEIGHBOUR_BYTES = GIB
+#: More than an engine takes by itself beside PyTorch: context, kernels and NCCL's buffers come to a few GiB at most.
+BESIDE_TORCH_BYTES = 8 * GIB
 
 
 def fragmentation(view: View, verdict: Verdict) -> Verdict | None:
@@ -118,7 +120,7 @@ def empty_pool(view: View, verdict: Verdict) -> Verdict | None:
 
 
 def holder_named(view: View, verdict: Verdict) -> Verdict | None:
-    """The start found memory taken, and an input names who holds it: a process list or a note beside the command."""
+    """The start found memory taken, and an input names who holds it: a process list, a note beside the command or another launch."""
     if verdict.cause not in ("startup.free_below_requested", "kv_cache.no_memory_left"):
         return None
     if verdict.cause == "kv_cache.no_memory_left" and not _others_shrink_the_pool(view):
@@ -139,7 +141,18 @@ def holder_named(view: View, verdict: Verdict) -> Verdict | None:
                 changed = renamed(verdict, "startup.other_process", Confidence.LIKELY)
                 changed.evidence.append(note)
                 return changed
-    return None
+    return _second_launch(view, verdict)
+
+
+def _second_launch(view: View, verdict: Verdict) -> Verdict | None:
+    """Two servers are launched, and the pool is empty as more is charged beside PyTorch than any engine takes: it is the other one's."""
+    launches = [reading for reading in view.readings if reading.kind == "launch-command"]
+    charged = [fact for fact in view.all("non_torch") if fact.bytes is not None and fact.bytes > BESIDE_TORCH_BYTES]
+    if verdict.cause != "kv_cache.no_memory_left" or len(launches) < 2 or not charged:
+        return None
+    changed = renamed(verdict, "startup.other_process", Confidence.LIKELY)
+    changed.evidence.append(charged[-1].source)
+    return changed
 
 
 #: Devices whose CPU and GPU share one pool of memory, as nvidia-smi and notes beside a command name them.
