@@ -107,6 +107,7 @@ class Attempt:
     generations: dict[str, int] = field(default_factory=dict)
     frames: dict[str, list[tuple[Frame, Place]]] = field(default_factory=dict)
     unfinished: dict[str, Traceback] = field(default_factory=dict)  # process -> its traceback that has not ended
+    aside: dict[str, int] = field(default_factory=dict)  # process -> line at which a block begins that it prints and goes on
     last_statistics: Place | None = None
     trier: str | None = None  # the engine that loads by trying
     trial_order: int = -1  # of the last line that begins one of several tries at the load

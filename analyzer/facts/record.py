@@ -32,6 +32,8 @@ WHOLE, ARGUMENT_EXCERPT = 1024, 320
 _CONTEXT = 32
 #: How torch.distributed's hook for uncaught exceptions begins (distributed_c10d.py, _distributed_excepthook).
 UNCAUGHT = re.compile(r"\[rank\d+\]:\s*Traceback \(most recent call last\)")
+#: Lines of a block that an ``aside`` opens, at most: two tracebacks, and a record of a few lines.
+ASIDE_LINES = 400
 #: Files of vLLM that log, while it starts, what ends engine or worker ("EngineCore failed to start.", "WorkerProc hit an exception.").
 LAST_WORDS = ("core.py", "multiproc_executor.py")
 
@@ -156,6 +158,8 @@ class Record:
             attempt.generations[pattern.generation] = attempt.generations.get(pattern.generation, 0) + 1
         if line.process is not None:
             attempt.processes.setdefault(process_key(line.process) or "", line.process)
+        if self._aside(pattern, line, attempt):
+            return
         if pattern.frame is not None:
             attempt.add_frame(pattern.frame, self._traceback(line, place))
             return
@@ -177,6 +181,24 @@ class Record:
             self._event(hit, attempt, place, figures)
         elif pattern.stage is not None:
             attempt.reach(pattern.stage, place, self.order, line.time, line.process)
+
+    def _aside(self, pattern: Pattern, line: Line, attempt: Attempt) -> bool:
+        """Whether the line belongs to a block that its process prints and goes on: what it raises and calls there ends nothing.
+
+        The block's end may be cut off: a record of the process, or a line that shows it at work, ends it as well.
+        """
+        key = process_key(line.process) or ""
+        if pattern.marks == "aside":
+            attempt.aside[key] = line.number
+            return True
+        begun = attempt.aside.get(key)
+        if begun is None:
+            return False
+        raised = pattern.frame is not None or pattern.cause is not None or pattern.marks in ("traceback", "suspect", "sign")
+        if raised and line.level is None and 0 <= line.number - begun <= ASIDE_LINES:
+            return True
+        del attempt.aside[key]
+        return pattern.marks == "resumes"
 
     def _traceback(self, line: Line, place: Place) -> Traceback:
         """A traceback of which ``line`` is a part."""

@@ -60,7 +60,7 @@ class Pattern:
     series: bool = False  # a statistics line: its numbers are a course over time
     stage: str | None = None  # without a cause: the run had come this far; with one: where the failure belongs
     start: int | None = None  # marks the beginning of an attempt; 0 is the earliest line of a start
-    marks: str | None = None  # ready | shutdown | traceback | suspect | died | request | refused | sign | trial
+    marks: str | None = None  # ready | shutdown | traceback | suspect | died | request | refused | sign | trial | aside | resumes
     frame: Frame | None = None
     cause: str | None = None
     severity: str | None = None

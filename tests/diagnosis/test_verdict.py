@@ -149,3 +149,28 @@ def test_a_process_that_died_of_an_error_is_no_riddle() -> None:
     line = "ERROR 07-01 09:00:00 [multiproc_worker_utils.py:120] Worker VllmWorkerProcess pid 8788 died, exit code: -9"
     report = told([*start("0.8.5", tp=2), *raised(oom(), "profiling"), line])
     assert report.outcome.cause == "cuda_oom.profiling"
+
+
+#: What logging.Handler.handleError prints of a record that it could not write.
+LOGGING_ERROR = [
+    "--- Logging error ---",
+    "Traceback (most recent call last):",
+    '  File "/usr/lib/python3.12/logging/__init__.py", line 1163, in emit',
+    "    stream.write(msg + self.terminator)",
+    "UnicodeEncodeError: 'ascii' codec can't encode characters in position 120-124: ordinal not in range(128)",
+    "Call stack:",
+    '  File "/usr/local/lib/python3.12/dist-packages/vllm/v1/engine/core.py", line 701, in run_busy_loop',
+    "Message: 'Received request %s'",
+    "Arguments: ('chatcmpl-1',)",
+]
+
+
+@pytest.mark.parametrize("length", [len(LOGGING_ERROR), 5])
+def test_a_record_that_could_not_be_written_ends_nothing(length: int) -> None:
+    block = LOGGING_ERROR[:length]
+    assert told([*served(), *block]).outcome.state is State.HEALTHY
+    assert told([*start(), *block]).outcome.state is State.UNKNOWN
+
+
+def test_what_is_raised_below_a_record_that_could_not_be_written_counts() -> None:
+    assert told([*start(), *LOGGING_ERROR, *raised(oom(), "profiling")]).outcome.cause == "cuda_oom.profiling"
