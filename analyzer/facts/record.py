@@ -138,6 +138,10 @@ class Record:
         pattern, line = hit.pattern, hit.line
         offset = _offset(line.text, hit.text)
         place = Place(input_index, line.number, self.excerpt(line.text, offset + hit.span[0], offset + hit.span[1]))
+        printer = of_process(line.process.name, line.process.pid) if line.process is not None else None
+        if printer is not None and foreign(printer, pattern.engine):
+            self._borrowed(pattern, input_index, line, place, printer)
+            return
         attempt = self._start(pattern.start, pattern.engine, line, place) if pattern.start is not None else self.attempt(place)
         attempt.recent.append(place)
         if pattern.id not in attempt.patterns:
@@ -149,10 +153,8 @@ class Record:
             around = outer(pattern.engine, line.unit)
             if around is not None:
                 attempt.engines[around] = attempt.engines.get(around, 0) + 1
-        elif line.process is not None and not attempt.engines:
-            printer = of_process(line.process.name, line.process.pid)
-            if printer is not None:
-                attempt.engines[printer] = 1
+        elif printer is not None and not attempt.engines:
+            attempt.engines[printer] = 1
         self._segment(input_index, pattern, line, attempt)
         if pattern.generation:
             attempt.generations[pattern.generation] = attempt.generations.get(pattern.generation, 0) + 1
@@ -181,6 +183,13 @@ class Record:
             self._event(hit, attempt, place, figures)
         elif pattern.stage is not None:
             attempt.reach(pattern.stage, place, self.order, line.time, line.process)
+
+    def _borrowed(self, pattern: Pattern, input_index: int, line: Line, place: Place, printer: str) -> None:
+        """Words of another engine in a process of ``printer``: kernels that both use (FlashInfer holds TensorRT-LLM's) speak so."""
+        attempt = self.attempt(place)
+        attempt.recent.append(place)
+        attempt.engines.setdefault(printer, 1)
+        self._segment(input_index, pattern, line, attempt)
 
     def _aside(self, pattern: Pattern, line: Line, attempt: Attempt) -> bool:
         """Whether the line belongs to a block that its process prints and goes on: what it raises and calls there ends nothing.

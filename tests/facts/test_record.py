@@ -28,6 +28,17 @@ LOADING = (State.FAILED, "cuda_oom.weight_load")
 HEALTHY = (State.HEALTHY, "healthy")
 
 
+def test_words_of_a_library_in_a_process_of_vllm_are_of_no_other_engine() -> None:
+    """FlashInfer holds kernels of TensorRT-LLM's, which speak as there."""
+    line = (
+        "(Worker_PP0 pid=385) 2025-11-11 06:41:27,319 - WARNING - autotuner.py:485 - flashinfer.jit: [Autotuner]: Skipping tactic, due to "
+    )
+    report = told(
+        [line + "failure while profiling: [TensorRT-LLM][ERROR] Assertion failed: Failed to initialize cutlass TMA WS grouped gemm."]
+    )
+    assert (report.engine.name, report.outcome.state) == ("vllm", State.UNKNOWN)
+
+
 def test_one_start_is_one_attempt() -> None:
     assert attempts(served()) == [HEALTHY]
     assert attempts(FAILED) == [LOADING]
