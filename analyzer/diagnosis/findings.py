@@ -341,7 +341,9 @@ def _open_words(view: View, line: Mapping[str, str] | None, known: words.Known, 
         return words.UNKNOWN_HEADLESS if headless else words.UNKNOWN_FAILED
     if verdict.event is not None:
         return words.UNKNOWN_BESIDE
-    return words.UNKNOWN_OPEN if view.attempt.patterns or view.readings else words.UNKNOWN_NOTHING
+    if view.attempt.shutdown is not None:
+        return words.UNKNOWN_STOPPED
+    return words.UNKNOWN_OPEN if view.engine or view.attempt.patterns or view.readings else words.UNKNOWN_NOTHING
 
 
 def _open_needs(view: View, library: Library, *, failed: bool) -> tuple[str, ...]:
@@ -359,7 +361,7 @@ def _open_needs(view: View, library: Library, *, failed: bool) -> tuple[str, ...
     if failed:
         names += ["log_head", "first_worker_error"]
     else:
-        names.append("what_follows" if view.attempt.stage is not None else "log_head")
+        names.append("what_follows" if view.attempt.stage is not None and view.attempt.shutdown is None else "log_head")
     # What a command says is no log: only the engine's own word on its arguments shows that the log is there from its beginning.
     beginning = view.arguments_seen and bool(view.attempt.markers)
     return tuple(name for name in dict.fromkeys(names) if not have(name, view) or (name == "log_head" and not beginning))

@@ -32,6 +32,10 @@ UNKNOWN_BESIDE = Text(
     "named. Whether a server failed does not show.",
     "主机内存不足，但没有一行表明被杀的是大模型服务：被杀的是别的程序，或者没有写明是谁。服务本身是否失败看不出来。",
 )
+UNKNOWN_STOPPED = Text(
+    "The server was asked to stop and took itself down; no line shows an error. Whether it had served before does not show.",
+    "服务收到停止请求后自行关闭，没有任何一行显示出错。此前是否提供过服务看不出来。",
+)
 UNKNOWN_OPEN = Text(
     "The text ends before anything is decided: it may still be starting, have been stopped from outside, or be cut.",
     "文本在得出结论之前就结束了：可能仍在启动，可能被外部终止，也可能是日志被截断。",

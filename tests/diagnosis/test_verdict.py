@@ -151,6 +151,13 @@ def test_a_process_that_died_of_an_error_is_no_riddle() -> None:
     assert report.outcome.cause == "cuda_oom.profiling"
 
 
+def test_the_lines_of_an_orderly_stop_alone_are_no_start() -> None:
+    report = told([SHUTDOWN, "INFO:     Application shutdown complete."])
+    assert (report.outcome.state, report.outcome.stage, report.outcome.cause) == (State.UNKNOWN, "shutdown", None)
+    assert report.root is not None
+    assert "asked to stop" in report.root.explanation.en
+
+
 #: What logging.Handler.handleError prints of a record that it could not write.
 LOGGING_ERROR = [
     "--- Logging error ---",
