@@ -98,6 +98,21 @@ def test_an_empty_pool_and_the_blocks_of_the_swap_space_tell_the_utilization() -
     assert report.findings[0].fixes[0].title.en == "--gpu-memory-utilization 0.70 → 0.86"
 
 
+@pytest.mark.parametrize(
+    ("blocks", "requests", "cause"),
+    [(36, "0.14", "kv_cache.too_small_for_max_len"), (256, "1.00", None), (0, "0.00", None)],  # no block: a model without attention
+)
+def test_v0_refuses_a_pool_below_one_request(blocks: int, requests: str, cause: str | None) -> None:
+    outcome = ended(
+        WEIGHTS,
+        PROFILED.format(left="0.04"),
+        f"INFO 04-15 00:05:59 [executor_base.py:111] # cuda blocks: {blocks}, # CPU blocks: 0",
+        f"INFO 04-15 00:05:59 [executor_base.py:116] Maximum concurrency for 4096 tokens per request: {requests}x",
+    )
+    assert (outcome.cause, outcome.stage) == (cause, "kv_init")
+    assert cause is None or outcome.confidence is Confidence.LIKELY
+
+
 def test_a_messenger_that_knows_its_stage_is_not_dated_by_a_traceback_below_it() -> None:
     lines = [
         "CRITICAL 04-06 00:44:23 [launcher.py:116] MQLLMEngine is already dead, terminating server process",
