@@ -30,8 +30,11 @@ _STRENGTH = {"engine_config": BANNER}
 #: A line of arguments is the source of each of them, and may hold a hundred: of one longer than WHOLE so many characters are shown.
 WHOLE, ARGUMENT_EXCERPT = 1024, 320
 _CONTEXT = 32
-#: How torch.distributed's hook for uncaught exceptions begins (distributed_c10d.py, _distributed_excepthook).
-UNCAUGHT = re.compile(r"\[rank\d+\]:\s*Traceback \(most recent call last\)")
+#: How torch.distributed's hook for uncaught exceptions begins (distributed_c10d.py, _distributed_excepthook), and IPython's of a cell,
+#: which names the exception.
+UNCAUGHT = re.compile(
+    r"(?:\[rank\d+\]:|^\s*(?:\w+\.)*(?!KeyboardInterrupt|SystemExit|CancelledError)[A-Z]\w+\s\s)\s*Traceback \(most recent call last\)"
+)
 #: Lines of a block that an ``aside`` opens, at most: two tracebacks, and a record of a few lines.
 ASIDE_LINES = 400
 #: Files of vLLM that log, while it starts, what ends engine or worker ("EngineCore failed to start.", "WorkerProc hit an exception.").
@@ -163,7 +166,9 @@ class Record:
         if self._aside(pattern, line, attempt):
             return
         if pattern.frame is not None:
-            attempt.add_frame(pattern.frame, self._traceback(line, place))
+            within = self._traceback(line, place)
+            within.ends = within.ends or pattern.frame.ends
+            attempt.add_frame(pattern.frame, within)
             return
         figures = self._figures(hit, attempt, place, offset)
         self._settings(hit, attempt, place, offset)
@@ -177,6 +182,8 @@ class Record:
             attempt.refusals.append(place)
         elif pattern.marks == "trial":
             attempt.trier, attempt.trial_order, attempt.trying = pattern.engine, self.order, True
+        elif pattern.marks == "interrupted":
+            attempt.end_traceback(line.process, line.number)
         elif pattern.marks == "sign":
             attempt.add_sign(pattern.id, place, hit.groups)
         if pattern.cause is not None or pattern.marks == "suspect":

@@ -18,7 +18,7 @@ from analyzer.patterns.model import MAX_WINDOW, Advice, Cause, Library, Pattern,
 from analyzer.patterns.scan import BY_LINE, Scanner
 
 UNITS = frozenset({*BYTES_PER, "", "s", "tokens", "blocks", "%", "fraction", "tokens/s", "x", "as printed"})
-MARKS = ("ready", "shutdown", "traceback", "suspect", "died", "request", "refused", "sign", "trial", "aside", "resumes")
+MARKS = ("ready", "shutdown", "traceback", "suspect", "died", "request", "refused", "sign", "trial", "aside", "resumes", "interrupted")
 SEVERITIES = tuple(Severity)
 CONFIDENCES = tuple(Confidence)
 GENERATIONS = ("v0", "v1")

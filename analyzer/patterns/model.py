@@ -36,6 +36,7 @@ class Frame:
     stage: str | None = None
     refines: dict[str, str] = field(default_factory=dict)  # cause (or family) while starting -> finer cause
     serving: dict[str, str] = field(default_factory=dict)  # the same once the server was ready
+    ends: bool = False  # the traceback of an exception that nobody caught begins with it
     since: str | None = None  # while starting it says something only where the run, or another frame, had come to this stage
 
 
@@ -60,7 +61,9 @@ class Pattern:
     series: bool = False  # a statistics line: its numbers are a course over time
     stage: str | None = None  # without a cause: the run had come this far; with one: where the failure belongs
     start: int | None = None  # marks the beginning of an attempt; 0 is the earliest line of a start
-    marks: str | None = None  # ready | shutdown | traceback | suspect | died | request | refused | sign | trial | aside | resumes
+    marks: str | None = (
+        None  # ready | shutdown | traceback | suspect | died | request | refused | sign | trial | aside | resumes | interrupted
+    )
     frame: Frame | None = None
     cause: str | None = None
     severity: str | None = None

@@ -44,6 +44,28 @@ def test_an_exception_that_nobody_caught_has_ended_its_process() -> None:
     assert (outcome.state, outcome.stage, outcome.cause) == (State.FAILED, "profiling", None)
 
 
+CHILD = [
+    "Traceback (most recent call last):",
+    '  File "/usr/lib/python3.12/multiprocessing/process.py", line 314, in _bootstrap',
+    "    self.run()",
+]
+PROGRAM = ["Traceback (most recent call last):", '  File "/usr/local/bin/vllm", line 10, in <module>', "    sys.exit(main())"]
+CELL = ["OutOfMemoryError                          Traceback (most recent call last)"]
+
+
+@pytest.mark.parametrize("lines", [CHILD, PROGRAM, CELL])
+def test_so_has_one_that_reached_the_outermost_frame(lines: list[str]) -> None:
+    outcome = ended(WEIGHTS, *lines)
+    assert (outcome.state, outcome.stage, outcome.cause) == (State.FAILED, "profiling", None)
+
+
+@pytest.mark.parametrize(
+    "lines", [[*CHILD, "KeyboardInterrupt"], [*PROGRAM, "KeyboardInterrupt"], [CELL[0].replace("OutOfMemoryError", "KeyboardInterrupt")]]
+)
+def test_one_that_somebody_stopped_has_not_failed(lines: list[str]) -> None:
+    assert ended(WEIGHTS, *lines).state is State.UNKNOWN
+
+
 def test_a_plain_traceback_without_an_end_may_have_been_caught() -> None:
     outcome = ended(WEIGHTS, *(line.removeprefix("[rank0]: ") for line in UNCAUGHT))
     assert outcome.state is State.UNKNOWN
