@@ -151,6 +151,20 @@ def test_a_process_that_died_of_an_error_is_no_riddle() -> None:
     assert report.outcome.cause == "cuda_oom.profiling"
 
 
+def test_a_replica_that_ray_serve_marks_unhealthy_is_not_called_healthy() -> None:
+    marked = "WARNING 2025-06-25 04:39:52,113 controller 1758 -- Didn't receive health check response for replica {} after 10.0s, marking it unhealthy."
+    report = told(
+        [
+            *served(),
+            marked.format("Replica(id='rut1591v', deployment='vLLM', app='App')"),
+            STATISTICS.format(second=1, running=3, waiting=0, usage="12.5"),
+        ]
+    )
+    assert (report.outcome.state, report.outcome.stage, report.outcome.cause) == (State.UNKNOWN, "serving", None)
+    assert report.root is not None
+    assert "Ray Serve" in report.root.explanation.en
+
+
 def test_the_lines_of_an_orderly_stop_alone_are_no_start() -> None:
     report = told([SHUTDOWN, "INFO:     Application shutdown complete."])
     assert (report.outcome.state, report.outcome.stage, report.outcome.cause) == (State.UNKNOWN, "shutdown", None)

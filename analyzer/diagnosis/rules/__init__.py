@@ -32,6 +32,7 @@ RULES: tuple[Rule, ...] = (
     network.ray_placement,
     network.hang_vgpu,
     network.hang_p2p,
+    service.replica_unhealthy,
     service.prompt_exceeds_pool,
     service.deadlock_connector,
     service.capped_by_max_num_seqs,

@@ -100,7 +100,7 @@ def empty_pool(view: View, verdict: Verdict) -> Verdict | None:
     """The figures show a pool without a block, the last thing that this start did; the error that vLLM then raises is not in the text.
 
     A model without attention has a pool of nothing and starts, and so does one whose number of blocks is set by hand. A pool below one
-    request of full length is refused by V0 as well (worker.py, raise_if_cache_size_invalid); hybrid caches of V1 print such a figure and run.
+    request of full length is refused by V0 too (worker.py, raise_if_cache_size_invalid); hybrid caches of V1 print such a figure and run.
     """
     undecided = verdict.state is State.UNKNOWN or (verdict.state is State.FAILED and verdict.cause is None)
     told = verdict.event is not None and verdict.event.pattern.marks == "suspect"
@@ -117,7 +117,9 @@ def empty_pool(view: View, verdict: Verdict) -> Verdict | None:
         requests = view.number("concurrency.max")
         if view.generation != "v0" or not view.number("kv_cache.gpu_blocks") or requests is None or requests >= 1:
             return None
-        changed = replace(verdict, state=State.FAILED, stage="kv_init", cause="kv_cache.too_small_for_max_len", confidence=Confidence.LIKELY)
+        changed = replace(
+            verdict, state=State.FAILED, stage="kv_init", cause="kv_cache.too_small_for_max_len", confidence=Confidence.LIKELY
+        )
         changed.evidence = [*verdict.evidence, *(fact.source for fact in view.all("concurrency.max")[-1:])]
         return changed
     changed = replace(verdict, state=State.FAILED, stage="kv_init", cause="kv_cache.no_memory_left", confidence=Confidence.CERTAIN)

@@ -10,6 +10,8 @@ from analyzer.facts.view import View
 from analyzer.model import Confidence, Series, Source, State
 from analyzer.model.units import Number
 
+#: Ray Serve's word on a replica that did not answer its health checks.
+UNHEALTHY = "ray.serve.replica_unhealthy"
 #: So many statistics lines in a row must show the same, or it is a moment and no state.
 POINTS = 3
 #: A pool that is less used than this (percent) is not what holds requests back.
@@ -33,6 +35,16 @@ def capped_by_max_num_seqs(view: View, verdict: Verdict) -> Verdict | None:
     if all(running == cap and waiting > 0 and usage < IDLE_POOL for running, waiting, usage in tail):
         return _degraded(view, verdict, "scheduler.max_num_seqs_cap", ("scheduler.max_num_seqs", "scheduler.waiting"))
     return None
+
+
+def replica_unhealthy(view: View, verdict: Verdict) -> Verdict | None:
+    """Ray Serve had no answer from a replica that nothing else says is ill: whether it hangs or is only late does not show."""
+    if verdict.cause not in (None, "healthy") or verdict.state is State.FAILED or verdict.event is not None:
+        return None
+    event = next((event for event in view.attempt.all_events() if event.pattern.id == UNHEALTHY), None)
+    if event is None:
+        return None
+    return replace(verdict, state=State.UNKNOWN, stage="serving", cause=None, confidence=Confidence.CERTAIN, event=event)
 
 
 def prompt_exceeds_pool(view: View, verdict: Verdict) -> Verdict | None:
