@@ -153,7 +153,10 @@ def test_a_loop_that_answers_requests_dates_what_it_calls() -> None:
     sampled = ["Traceback (most recent call last):", frames[1], oom()]
     assert cause(told(sampled)) == (State.FAILED, None, None)
     assert cause(told(["GPU KV cache size: 10,000 tokens", *sampled])) == (State.FAILED, "warmup", "cuda_oom.warmup.sampler")
-    profiled = [f'{path}worker/gpu_worker.py", line 157, in determine_available_memory', frames[1]]
+    dummy = f'{path}worker/gpu_model_runner.py", line 3221, in _dummy_sampler_run'
+    warmed = ["    self.model_runner._dummy_sampler_run(", dummy, frames[1]]
+    assert cause(told(["Traceback (most recent call last):", *warmed, oom()])) == (State.FAILED, "warmup", "cuda_oom.warmup.sampler")
+    profiled = [f'{path}worker/gpu_worker.py", line 157, in determine_available_memory', dummy, frames[1]]
     assert cause(told(["Traceback (most recent call last):", *profiled, oom()])) == (State.FAILED, "profiling", "cuda_oom.profiling")
 
 
