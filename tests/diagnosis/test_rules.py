@@ -185,3 +185,22 @@ def test_no_rule_speaks_of_a_healthy_start() -> None:
     report = told(served(), smi((4711, "python train.py", 60000)))
     assert report.outcome.cause == "healthy"
     assert not [found for found in report.findings if found.severity is Severity.ERROR]
+
+
+# --- memory that CPU and GPU share ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("head", "shared"),
+    [
+        ("Jetson Orin NX 16G", True),
+        ("Device: Jetson AGX Orin 64GB (JetPack 6.2)", True),
+        ("It runs on my Jetson Orin, but not here:", False),
+        ("# note: config copied from our DGX Spark setup", False),
+        ("Jetson Orin NX 16G\nGPU 0: NVIDIA A100-SXM4-80GB", False),
+    ],
+)
+def test_shared_memory_is_a_devices_own_name(head: str, shared: bool) -> None:
+    """A kill on a Jetson is the shared pool's; a word about another machine proves nothing."""
+    report = told([*head.split("\n"), *LOADED, "Killed"])
+    assert report.outcome.cause == ("unified_memory.exhausted" if shared else None)

@@ -163,43 +163,37 @@ def _second_launch(view: View, verdict: Verdict) -> Verdict | None:
     return changed
 
 
-#: Devices whose CPU and GPU share one pool of memory, as nvidia-smi and notes beside a command name them.
+#: Devices whose CPU and GPU share one pool of memory, as a dump names them.
 UNIFIED = re.compile(r"\b(?:GB10|DGX Spark|Jetson|Orin|Thor|Tegra|GH200 unified)\b")
 
 #: Lines that only such a device prints.
 UNIFIED_SIGNS = ("linux.tegra.nvmap_refused", "linux.tegra.memory")
 
-
-#: The pattern that finds them named anywhere else in a text; the cause lists it among its signs, so its lines are shown.
-UNIFIED_SIGN = "nvidia.sign.unified_memory"
+#: The pattern that finds them stated in a text, and the one of cards with memory of their own, beside which the statement is in doubt.
+#: The cause lists the former among its signs, so its lines are shown.
+UNIFIED_SIGN, DISCRETE_SIGN = "nvidia.sign.unified_memory", "nvidia.sign.discrete_card"
 
 
 def unified_memory(view: View, verdict: Verdict) -> Verdict | None:
-    """A process killed on a device with unified memory: what the budget takes, the host lacks."""
+    """A process killed on a device with unified memory: what the budget takes, the host lacks.
+
+    What tells the device is a dump, a line that only it prints, or, where no other card is named, a text that states it.
+    """
     killed = verdict.cause in ("host_oom.killed", "engine.process_killed") or (
         verdict.cause is None and verdict.event is not None and "killed" in verdict.event.pattern.id
     )
     if verdict.state is not State.FAILED or not killed:
         return None
-    if UNIFIED_SIGN in view.attempt.signs:
-        return renamed(verdict, "unified_memory.exhausted", Confidence.LIKELY)
-    for reading in view.readings:
-        for note in reading.notes:
-            if UNIFIED.search(note.text):
-                changed = renamed(verdict, "unified_memory.exhausted", Confidence.LIKELY)
-                changed.evidence.append(note)
-                return changed
-    for snapshot in view.snapshots:
-        if any(card.name and UNIFIED.search(card.name) for card in snapshot.gpus):
-            changed = renamed(verdict, "unified_memory.exhausted", Confidence.LIKELY)
-            changed.evidence.append(snapshot.source)
-            return changed
-    for name in UNIFIED_SIGNS:
-        if name in view.attempt.signs:
-            changed = renamed(verdict, "unified_memory.exhausted", Confidence.LIKELY)
-            changed.evidence.append(view.source(view.attempt.signs[name].last))
-            return changed
-    return None
+    signs = view.attempt.signs
+    cards = [(card.name, snapshot) for snapshot in view.snapshots for card in snapshot.gpus if card.name]
+    shown = next((snapshot.source for name, snapshot in cards if UNIFIED.search(name)), None)
+    printed = next((view.source(signs[name].last) for name in UNIFIED_SIGNS if name in signs), None)
+    stated = UNIFIED_SIGN in signs and DISCRETE_SIGN not in signs and not cards
+    if shown is None and printed is None and not stated:
+        return None
+    changed = renamed(verdict, "unified_memory.exhausted", Confidence.LIKELY)
+    changed.evidence += [source for source in (shown, printed) if source is not None]
+    return changed
 
 
 def _named(facts: list[Fact]) -> dict[str, Fact]:
