@@ -97,5 +97,6 @@ class Reading:
     start: bool = False  # the lines are a launch at a prompt inside a log: a new attempt begins here
     model: dict[str, object] | None = None  # a model's config.json
     open: bool = False
+    row: bool = False  # one row of a list of things, most of which need not be engines
     processes: list[HostProcess] = field(default_factory=list)  # of a list of the host's processes
     holders: list[MemoryHolder] = field(default_factory=list)  # largest users of host memory, largest first

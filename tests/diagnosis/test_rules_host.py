@@ -250,11 +250,25 @@ def test_a_kill_where_cpu_and_gpu_share_one_memory(device: str, kill: str, cause
         assert not any("--gpu-memory-utilization" in advice.advice.en for advice in report.findings[0].not_this)
 
 
+STATE = '        "State": {\n            "OOMKilled": false,\n            "Dead": false,\n            "ExitCode": 137,\n            "Error": ""\n        },\n'
+ROWS = "$ docker compose ps -a\nNAME IMAGE STATUS\n{webui}\n{vllm}\n"
+EXITED = 'open-webui ghcr.io/open-webui:main "bash" Exited (137) 2 hours ago'
+UP, DOWN = (f'vllm vllm/vllm-openai:v0.11.2 "serve" {status}' for status in ("Up 3 hours", "Exited (137) 2 minutes ago"))
+
+
 def test_a_state_that_was_cut_out_of_docker_inspect() -> None:
-    state = '        "State": {\n            "OOMKilled": false,\n            "Dead": false,\n            "ExitCode": 137,\n            "Error": ""\n        },\n'
-    report = said("$ docker container inspect d8c84ff97103 | grep '\"State\":' -A 12\n" + state)
-    assert [(fact.name, fact.value) for fact in report.facts] == [("process.exit_code", 137)]
-    assert report.outcome.cause == "engine.process_killed"
+    inspected = "$ docker container inspect d8c84ff97103 | grep '\"State\":' -A 12\n" + STATE
+    alone = said(inspected)
+    assert [(fact.name, fact.value) for fact in alone.facts] == [("process.exit_code", 137)]
+    assert alone.outcome.cause is None  # of whatever runs in it
+    assert said(SERVING + inspected).outcome.cause == "engine.process_killed"
+    assert said(SERVING + "$ docker stop vllm\nvllm\n" + inspected).outcome.cause == "healthy"
+    assert said("$ docker stop vllm\nvllm\n" + SERVING + inspected).outcome.cause == "engine.process_killed"
+
+
+@pytest.mark.parametrize(("webui", "vllm", "cause"), [(EXITED, UP, "healthy"), ("", DOWN, "engine.process_killed")])
+def test_a_row_of_docker_is_about_its_own_container(webui: str, vllm: str, cause: str) -> None:
+    assert said(ROWS.format(webui=webui, vllm=vllm) + "$ docker logs vllm\n" + SERVING).outcome.cause == cause
 
 
 @pytest.mark.parametrize("order", [1, -1])

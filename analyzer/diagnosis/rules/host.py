@@ -5,9 +5,9 @@ from __future__ import annotations
 from analyzer.diagnosis.courses import Course, courses
 from analyzer.diagnosis.growth import Kind
 from analyzer.diagnosis.tracks import CARD, PROCESS, tracks
-from analyzer.diagnosis.verdict import EXIT_CAUSES, Verdict, renamed
+from analyzer.diagnosis.verdict import EXIT_CAUSES, KILLED, Verdict, renamed
 from analyzer.facts.view import View
-from analyzer.model import Confidence, State
+from analyzer.model import Confidence, Source, State
 from analyzer.model.units import GIB
 
 #: Host memory that a server's growth has to add before it is called growth: below, caches and first requests explain it.
@@ -21,6 +21,8 @@ FLAT_CARD = 0.05
 HOST = ("host.limit_used", "host.used", "process.rss")
 #: A Git LFS pointer: three lines, some 130 bytes; no weight file is near that.
 POINTER_BYTES = 1024
+#: Somebody stops a container at a prompt.
+CONTAINER_STOPPED = "linux.exit.container_stopped"
 #: Settings that move KV blocks to the host.
 OFFLOADING = ("--kv-offloading-backend", "--kv-offloading-size")
 
@@ -96,18 +98,38 @@ def lfs_pointer(view: View, verdict: Verdict) -> Verdict | None:
 def container_exited(view: View, verdict: Verdict) -> Verdict | None:
     """The log just ends, and Docker says with which code its container ended: a signal from outside, or a crash in native code.
 
+    A row of ``docker ps`` counts that names an engine, an inspected container where it does or an engine's log stands beside it.
     Kubernetes' last state may be of the run before the one that the log is of, so it does not count here.
     """
     if verdict.state not in (State.HEALTHY, State.UNKNOWN) or view.attempt.shutdown is not None:
         return None
-    facts = [fact for reading in view.readings if reading.kind == "docker" for fact in reading.facts if fact.name == "process.exit_code"]
-    cause = EXIT_CAUSES.get(facts[-1].value) if facts and isinstance(facts[-1].value, int) else None
-    if cause is None:
+    ended = [
+        fact
+        for reading in view.readings
+        if reading.kind == "docker" and (reading.engine or (view.engine is not None and not reading.row))
+        for fact in reading.facts
+        if fact.name == "process.exit_code"
+    ]
+    cause = EXIT_CAUSES.get(ended[-1].value) if ended and isinstance(ended[-1].value, int) else None
+    if cause is None or (cause == KILLED and _stopped_by_hand(view, ended[-1].source)):
         return None
     changed = renamed(verdict, cause, Confidence.LIKELY)
     changed.state, changed.follows = State.FAILED, None
-    changed.evidence.append(facts[-1].source)
+    changed.evidence.append(ended[-1].source)
     return changed
+
+
+def _stopped_by_hand(view: View, shown: Source) -> bool:
+    """Whether somebody told Docker to stop the container, after the last sign of life and before its state was ``shown``.
+
+    What does not end within ten seconds of ``docker stop`` is killed.
+    """
+    sign = view.attempt.signs.get(CONTAINER_STOPPED)
+    if sign is None:
+        return False
+    alive = [place for place in (view.attempt.ready, view.attempt.last_statistics) if place is not None and place.input == sign.last.input]
+    stopped = view.source(sign.last)
+    return stopped.input == shown.input and stopped.line < shown.line and all(place.line < sign.last.line for place in alive)
 
 
 def _exit_137(view: View, verdict: Verdict) -> bool:

@@ -42,7 +42,8 @@ def read(page: Page) -> list[Reading]:
             reading = _describe(page, index)
         elif _EXITED.search(line):
             code = _EXITED.search(line)
-            reading = Reading("docker", index, index)
+            named = (image_engine(word.strip("\"'")) for word in line.split())
+            reading = Reading("docker", index, index, row=True, engine=next((engine for engine in named if engine is not None), None))
             if code is not None and code[1] != "0":
                 reading.facts.append(Fact("process.exit_code", int(code[1]), "", page.source(index)))
         if reading is not None:
