@@ -25,6 +25,8 @@ _DMESG = re.compile(
 _VICTIMS = ("linux.oom.killed", "linux.oom.kill_or_sacrifice", "linux.oom.summary", "linux.oom.reaped")
 #: A unit or cgroup that is somebody's container; what runs in it does not show.
 _CONTAINER = re.compile(r"docker|containerd|crio-|kubepods|libpod|podman")
+#: Engines, as the pods that run them are called.
+_ENGINE = re.compile(r"vllm|sglang|llama|ollama|tgi|text-gen|lmdeploy|trtllm|tensorrt|llm")
 #: Seconds since the machine's start, as `dmesg` prints them.
 _UPTIME = re.compile(r"(?:^|\s)\[ *(?P<seconds>\d+\.\d+)\] ")
 ENGINE_TIME = re.compile(r"\b(?P<month>[01]\d)-(?P<day>[0-3]\d)[ T](?P<clock>\d\d:\d\d:\d\d)")
@@ -53,10 +55,31 @@ def belongs(event: Event, attempt: Attempt) -> bool | None:
 
 
 def of_another(event: Event, attempt: Attempt) -> bool:
-    """Whether ``event`` tells of a container only, and the kernel names what was killed: no server."""
+    """Whether ``event`` tells of a container, pod, or job that is not this attempt's: the inputs name another one, or what was killed."""
     unit = event.groups.get("unit", "")
     named = any(name in attempt.event_counts for name in _VICTIMS)
-    return _CONTAINER.search(unit) is not None and "linux.oom.killed_other" in attempt.event_counts and not named
+    if _CONTAINER.search(unit) is not None and "linux.oom.killed_other" in attempt.event_counts and not named:
+        return True
+    if "pod" in event.groups:
+        return _another_pod(event.groups["pod"], attempt)
+    if event.pattern.id == "k8s.oom_killed" and "k8s.container_running" in attempt.signs:
+        return "k8s.logs_of_previous" not in attempt.signs and attempt.ready is not None
+    jobs = _signed(attempt, "linux.slurm.job", "job")
+    return bool(jobs) and "job" in event.groups and event.groups["job"] not in jobs
+
+
+def _another_pod(pod: str, attempt: Attempt) -> bool:
+    """Whether the log is of another pod: ``kubectl logs`` names it, or another one runs and ``pod`` bears no engine's name."""
+    logged = _signed(attempt, "k8s.logs_of", "pod")
+    if logged:
+        return not any(pod == name or pod.startswith(name + "-") for name in logged)  # of a deployment, its name is the beginning
+    return "k8s.pod_running" in attempt.signs and _ENGINE.search(pod) is None
+
+
+def _signed(attempt: Attempt, sign: str, group: str) -> set[str]:
+    """What the lines of a sign say in ``group``."""
+    seen = attempt.signs[sign].seen if sign in attempt.signs else []
+    return {groups[group] for _, groups in seen if group in groups}
 
 
 def precedes(event: Event, other: Event) -> bool:

@@ -271,6 +271,29 @@ def test_a_row_of_docker_is_about_its_own_container(webui: str, vllm: str, cause
     assert said(ROWS.format(webui=webui, vllm=vllm) + "$ docker logs vllm\n" + SERVING).outcome.cause == cause
 
 
+STEP_KILLED = "slurmstepd: error: Detected 1 oom_kill event in StepId=48100.batch. Some of the step tasks have been OOM Killed.\n"
+RUNS_AGAIN = POD.replace("  vllm:\n", "  vllm:\n    State:          Running\n")
+PODS = "embed-5d8f9c-aaaaa  0/1  OOMKilled  3 (41s ago)  12m\nvllm-qwen-0  1/1  Running  0  3h\n"
+
+
+@pytest.mark.parametrize(
+    ("before", "cause"),
+    [
+        (PODS, "healthy"),
+        (PODS + "$ kubectl logs vllm-qwen-0\n", "healthy"),
+        (PODS.replace("embed", "vllm") + "$ kubectl logs vllm-5d8f9c-aaaaa\n", KILLED),
+        (PODS.splitlines()[0] + "\n", KILLED),
+        (RUNS_AGAIN, "healthy"),
+        (RUNS_AGAIN + "$ kubectl logs llm-0 --previous\n", KILLED),
+        (STEP_KILLED + "[job 48211]\n", "healthy"),
+        (STEP_KILLED + "[job 48100]\n", KILLED),
+        (STEP_KILLED, KILLED),
+    ],
+)
+def test_a_kill_of_something_else_is_not_the_servers(before: str, cause: str) -> None:
+    assert said(before + SERVING).outcome.cause == cause
+
+
 @pytest.mark.parametrize("order", [1, -1])
 @pytest.mark.parametrize(
     ("log", "kernel", "state", "cause"),
