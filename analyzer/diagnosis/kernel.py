@@ -15,7 +15,7 @@ from analyzer.facts.observation import Event
 from analyzer.model.units import natural
 
 #: Patterns of the kernel log, of what watches processes from outside, and of a card in a dump that does not answer.
-_KERNEL = re.compile(r"(?:nvidia\.(?:s?xid|nvrm)|linux\.oom)\.|k8s\.oom_|nvidia\.smi\.(?:handle|cell_lost|row_of_errors)$")
+_KERNEL = re.compile(r"(?:nvidia\.(?:s?xid|nvrm)|linux\.(?:oom|nvrm))\.|k8s\.oom_|nvidia\.smi\.(?:handle|cell_lost|row_of_errors)$")
 #: `dmesg -T` and syslog dates; the engine's own is month-day hour:minute:second without a year.
 _DMESG = re.compile(
     r"\[\w{3} (?P<month>\w{3}) +(?P<day>\d{1,2}) (?P<clock>\d\d:\d\d:\d\d) \d{4}\]"

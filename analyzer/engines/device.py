@@ -80,10 +80,16 @@ def dump_names(case: Case) -> dict[int, str]:
 
 
 def own_process(facts: Sequence[Fact]) -> tuple[Fact | None, list[Fact]]:
-    """(what the failing process holds, the other processes) by the sentence's own list (see analyzer/facts/oom.py)."""
+    """(what the failing process holds, the other processes) by the sentence's own list (see analyzer/facts/oom.py).
+
+    A process cannot hold less than PyTorch holds in it: NVML did not know it then (by its pid in a container), and who the listed ones are
+    is open as well.
+    """
+    named = {fact.name: fact.bytes or 0 for fact in facts}
     own = next((fact for fact in facts if fact.name == "oom.process_in_use"), None)
     listed = [fact for fact in facts if fact.name == "process.used"]
-    if own is None:
+    held = named.get("oom.torch_allocated", 0) + named.get("oom.reserved_unallocated", 0)
+    if own is None or (own.bytes or 0) < held - ROUNDING_BYTES:
         return None, []
     return own, [fact for fact in listed if own.pid is None or fact.pid != own.pid]
 

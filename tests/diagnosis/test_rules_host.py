@@ -271,6 +271,17 @@ def test_a_row_of_docker_is_about_its_own_container(webui: str, vllm: str, cause
     assert said(ROWS.format(webui=webui, vllm=vllm) + "$ docker logs vllm\n" + SERVING).outcome.cause == cause
 
 
+NO_MEMORY = (
+    "[81055.061480] NVRM: nvCheckOkFailedNoLog: Check failed: Out of memory [NV_ERR_NO_MEMORY] (0x00000051) returned from "
+    "_memdescAllocInternal(pMemDesc) @ mem_desc.c:1359\n"
+)
+
+
+@pytest.mark.parametrize(("log", "state"), [("", "unknown"), (SERVING, "healthy")])
+def test_the_drivers_own_shortage_is_no_failure(log: str, state: str) -> None:
+    assert said(log + NO_MEMORY).outcome.state.value == state
+
+
 STEP_KILLED = "slurmstepd: error: Detected 1 oom_kill event in StepId=48100.batch. Some of the step tasks have been OOM Killed.\n"
 RUNS_AGAIN = POD.replace("  vllm:\n", "  vllm:\n    State:          Running\n")
 PODS = "embed-5d8f9c-aaaaa  0/1  OOMKilled  3 (41s ago)  12m\nvllm-qwen-0  1/1  Running  0  3h\n"

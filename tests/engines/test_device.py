@@ -130,3 +130,11 @@ def test_what_is_unknown_or_nothing_is_left_out(fact: Fact | None) -> None:
 
 def test_a_formula_spells_its_figures() -> None:
     assert spell("total × {u} = {t} × {u}", t=round(15.77 * GIB), u=0.95) == "total × 0.95 = 15.77 GiB × 0.95"
+
+
+@pytest.mark.parametrize("others", ["", "Process 90417 has 78.90 GiB memory in use."])
+def test_a_process_that_nvml_did_not_know_has_no_line(others: str) -> None:
+    """It holds at least what PyTorch holds in it: 0 bytes are a figure that is missing, and whose the listed process is stays open."""
+    (ledger,) = told([*start(), *raised(oom(own="0 bytes", others=others), "profiling")]).ledgers
+    assert {"torch_allocated", "free"} <= {line.name for line in ledger.lines}
+    assert not {"process", "process_non_torch", "other_processes", "unaccounted"} & {line.name for line in ledger.lines}
