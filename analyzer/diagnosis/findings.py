@@ -96,7 +96,7 @@ def _open_finding(case: Case, verdict: Verdict, library: Library) -> Finding:
     named = _open_needs(view, library, failed=failed)
     if pattern is not None and pattern.marks == "suspect":
         named = tuple(name for name in named if name != "first_worker_error")  # it is there
-    line = pattern.text if pattern is not None and (failed or pattern.keeps_running) else None
+    line = pattern.text if pattern is not None and (failed or pattern.marks == "suspect" or pattern.keeps_running) else None
     title, text = words.UNKNOWN_TITLE, _open_words(view, line, known, verdict)
     fixes: tuple[Fix, ...] = ()
     if family is not None and pattern is not None:

@@ -127,6 +127,8 @@ def _messengers(view: View, fatal: list[tuple[Event, str]], undated: Verdict | N
         event, messenger = died
         cause = EXIT_CAUSES.get(codes[0]) if codes else KILLED
         confidence = Confidence.LIKELY if cause in EXIT_LIKELY or not codes else Confidence.CERTAIN
+        if cause is None and undated is not None:  # a worker that was told to end (SIGTERM), or went with an error of its own
+            return undated
         return Verdict(State.FAILED, order.stage_of(event), cause, confidence, event, follows=messenger if cause else None)
     messenger_event = fatal[0][0]
     event = undated.event if undated is not None and undated.event is not None else _first_error(view, fatal) or messenger_event

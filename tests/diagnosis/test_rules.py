@@ -204,3 +204,21 @@ def test_shared_memory_is_a_devices_own_name(head: str, shared: bool) -> None:
     """A kill on a Jetson is the shared pool's; a word about another machine proves nothing."""
     report = told([*head.split("\n"), *LOADED, "Killed"])
     assert report.outcome.cause == ("unified_memory.exhausted" if shared else None)
+
+
+# --- what a worker of V0 says of itself -----------------------------------------------------------------------------------------------
+
+WORKER = "(VllmWorkerProcess pid=214) ERROR 09-27 05:20:38 multiproc_worker_utils.py:233] Exception in worker VllmWorkerProcess while processing method "
+
+
+@pytest.mark.parametrize(("method", "stage"), [("determine_num_available_blocks", "profiling"), ("load_model", "weight_load")])
+def test_a_workers_method_dates_its_error(method: str, stage: str) -> None:
+    report = told([f"{WORKER}{method}: {oom().partition('Error: ')[2]}"])
+    assert (report.outcome.cause, report.outcome.stage) == (f"cuda_oom.{stage}", stage)
+
+
+def test_a_worker_that_was_told_to_end_does_not_hide_the_error() -> None:
+    died = "ERROR 09-27 05:20:38 multiproc_worker_utils.py:120] Worker VllmWorkerProcess pid 214 died, exit code: -15"
+    report = told([died, f"[rank0]: {oom()}"])
+    assert report.outcome.cause is None
+    assert "GPU memory" in report.findings[0].title.en

@@ -7,8 +7,8 @@ from analyzer.engines.refinement import Refinement
 from analyzer.engines.vllm.pool import shape_of, weights_estimate
 from analyzer.model import Confidence
 
-#: A worker's word that it was loading.
-LOADING = "vllm.weights.sign.loading"
+#: A worker's word that it was loading, or in the profile run.
+LOADING, PROFILING = "vllm.weights.sign.loading", "vllm.profiling.sign.profiling"
 #: Parts of a checkpoint that the server leaves on the disk: DeepSeek-V3's layer for drafts is 14 of 685 billion parameters.
 LEFT_OUT = 0.03
 #: Settings with which a rank need not hold its even share of the weights.
@@ -16,8 +16,8 @@ UNEVEN = ("--pipeline-parallel-size", "--data-parallel-size", "--cpu-offload-gb"
 
 
 def still_loading(case: Case) -> Refinement | None:
-    """The stage of an undated out-of-memory: weight_load, where the bar of the shards stopped on its way, another worker says that it
-    loads, or PyTorch held less than a rank's share of the model's own weights.
+    """The stage of an undated out-of-memory: profiling, where a worker says that it was at that; weight_load, where the bar of the
+    shards stopped on its way, a worker says that it loads, or PyTorch held less than a rank's share of the model's own weights.
 
     The share, ``parameters × bytes / tensor_parallel``, is a lower bound of what a loaded rank holds: what is not divided comes on top.
     Only for a model that is known and not quantized (shapes.json, config.json), so the answer is likely, not certain.
@@ -25,7 +25,14 @@ def still_loading(case: Case) -> Refinement | None:
     event, view = case.event, case.view
     if case.cause is not None or case.state != "failed" or event is None or event.cause != "cuda_oom":
         return None
-    if view.fact("weights") is not None or case.stage not in (None, "launch", "device_init", "weight_load"):
+    if case.stage not in (None, "launch", "device_init", "weight_load"):
+        return None
+    profiling = view.attempt.signs.get(PROFILING)
+    if profiling is not None:
+        return Refinement(
+            cause="cuda_oom.profiling", stage="profiling", confidence=Confidence.LIKELY, evidence=[view.source(profiling.first)]
+        )
+    if view.fact("weights") is not None:
         return None
     loaded, planned = view.fact("weights.shards_loaded"), view.fact("weights.shards_total")
     if loaded is not None and planned is not None and float(loaded.value) < float(planned.value):

@@ -315,3 +315,28 @@ def test_float16_is_advised_where_vllm_takes_it(model: str, advised: bool) -> No
     root = analyze([("log", io.BytesIO((f"vllm serve {model}\n" + NO_BF16).encode()))]).root
     assert root is not None
     assert (("--dtype", "half") in {(c.flag, c.to) for fix in root.fixes for c in fix.changes if isinstance(c, FlagChange)}) is advised
+
+
+# --- what a generation has or refuses --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("length", "chunked", "to"), [(8192, "", None), (2048, "", 4096), (8192, " --enable-chunked-prefill", 4096), (6000, "", 6000)]
+)
+def test_a_step_of_v0_keeps_room_for_a_whole_prompt(length: int, chunked: str, to: int | None) -> None:
+    """Without chunked prefill SchedulerConfig refuses fewer tokens a step than max_model_len."""
+    command = f"$ vllm serve m --max-num-batched-tokens 8192 --max-model-len {length} --gpu-memory-utilization 0.4{chunked}"
+    log = [command, "INFO 09-27 05:20:38 api_server.py:530] vLLM API server version 0.6.2"]
+    error = "ValueError: No available memory for the cache blocks. Try increasing `gpu_memory_utilization` when initializing the engine."
+    found = fixes(told([*log, *raised(error)])).get("--max-num-batched-tokens")
+    assert (found[0] if found is not None else None) == to
+
+
+@pytest.mark.parametrize(
+    ("log", "frees"), [(v0(79.15, 0.9, 15.0, 0.4, 1.2, max_len=4096), True), ([*start(), WEIGHTS.format(weights="15.0")], False)]
+)
+def test_only_v0_has_swap_space(log: list[str], frees: bool) -> None:
+    kill = "[88211.104] Out of memory: Killed process 5120 (VLLM::EngineCor) total-vm:91823344kB, anon-rss:61220044kB, file-rss:70212kB"
+    report = told(log, [kill])
+    assert report.outcome.cause == "host_oom.killed"
+    assert ("--swap-space" in fixes(report)) is frees

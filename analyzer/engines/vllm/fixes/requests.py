@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from analyzer.engines.computed import Computed
-from analyzer.engines.vllm import flags
+from analyzer.engines.vllm import defaults, flags
+from analyzer.engines.vllm.eras import Generation
 from analyzer.engines.vllm.fixes import budget
 from analyzer.engines.vllm.fixes.plan import Plan
 from analyzer.model import Action, EnvChange, FlagChange, Text
@@ -126,8 +127,13 @@ def flashinfer_sampler_off(plan: Plan) -> Computed | None:
 
 
 def swap_space_zero(plan: Plan) -> Computed | None:
-    """No swap space: V0's pool for preempted groups of several sequences, 4 GiB a GPU unless set (flag gone from 0.18.0)."""
+    """No swap space: V0's pool for preempted groups of several sequences, 4 GiB a GPU unless set (flag gone from 0.18.0).
+
+    V1 reserves none, whatever the flag says, but up to 0.17.1 refuses one that is too large (vllm-project/vllm#27984).
+    """
     before = plan.setting("--swap-space")
+    if plan.view.generation != "v0" and plan.case.cause != "args.swap_space_too_large":
+        return None
     values = {"flag": "--swap-space", "before": f"{before:g}" if isinstance(before, (int, float)) else "4"}
     return Computed((FlagChange("--swap-space", before if isinstance(before, (int, float)) else None, 0),), dict(values), verified=True)
 
@@ -169,11 +175,17 @@ def lower_max_num_batched_tokens(plan: Plan) -> Computed | None:
         before = value if isinstance(value, int) and not isinstance(value, bool) else None
     if before is None or before <= 1024 or (plan.short_by_hand and not plan.hybrid) or plan.beyond_card:
         return None
-    to = max(_power_of_two(int(before) // 2), 1024)
+    # Without chunked prefill a step holds a whole prompt: fewer tokens than max_model_len are refused (SchedulerConfig._verify_args).
+    chunked = plan.setting("--enable-chunked-prefill")
+    if chunked is None:
+        generation: Generation | None = "v0" if plan.view.generation == "v0" else "v1" if plan.view.generation == "v1" else None
+        chunked = defaults.chunked_prefill(plan.where, generation, plan.max_len)
+    least = 1024 if chunked else max(plan.max_len or 0, 1024)
+    to = max(_power_of_two(int(before) // 2), least)
     short = plan.shortfall if plan.case.cause == "cuda_oom.serving.prompt_logprobs" else None
     if short is not None and 0 < short.free < short.tried:
         # The buffer is tokens × vocabulary: what is free bounds the tokens in proportion.
-        to = max(_power_of_two(int(before * short.free / short.tried)), 256)
+        to = max(_power_of_two(int(before * short.free / short.tried)), 256 if chunked else least)
     if to >= before:
         return None
     return Computed((FlagChange(TOKENS, plan.whole(TOKENS), to),), {"before": str(int(before)), "to": str(to)}, verified=False)
