@@ -43,6 +43,7 @@ def issues(command: str, version: str) -> list[tuple[str, str, str | None, bool]
         ("--gpu-memory-utilization 90", "0.11.0", [("value", "--gpu-memory-utilization", None, True)]),
         ("--dtype fp16", "0.11.0", [("value", "--dtype", None, True)]),
         ("--tensor-parallel-size 0", "0.11.0", [("value", "--tensor-parallel-size", None, True)]),
+        ("--tensor-parallel-size $GPUS --dtype ${DTYPE}", "0.11.0", []),
         ("--max-model-len", "0.11.0", [("value", "--max-model-len", None, True)]),
         ("--max-num-seqs 512 --max-num-batched-tokens 256", "0.11.0", [("combination", "--max-num-batched-tokens", None, True)]),
         (

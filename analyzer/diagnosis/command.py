@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from analyzer.diagnosis import words
@@ -31,6 +32,11 @@ def findings(view: View, verdict: Verdict, library: Library) -> list[Finding]:
     options = lint.options_of(view.command)
     if not isinstance(where, str) or not options:
         return []
+    # A variable's value is what the lines around the command say.
+    options = [
+        replace(option, value=view.setting(option.flag)) if "$" in str(option.value) and option.flag in view.settings else option
+        for option in options
+    ]
     given = {option.written: option.flag for option in options}
     accepted = {flag for flag, seen in view.attempt.settings.items() if seen.strength >= ARGUMENTS}
     fatal = [

@@ -211,8 +211,10 @@ def _single_dash(option: Option, where: Where) -> Issue:
 
 
 def _value(option: Option, where: Where) -> Issue | None:
-    """A value that the parser or the configuration refuses."""
+    """A value that the parser or the configuration refuses. What a shell or a template has still to put in is not known."""
     value, flag = option.value, option.flag
+    if isinstance(value, str) and ("$" in value or "{{" in value):
+        return None
     accepted = flags.choices(flag, where) if flag not in SEVERAL else None
     # An empty list is a registry that is filled when the server starts.
     if accepted and not isinstance(value, bool) and str(value) not in {str(choice) for choice in accepted}:

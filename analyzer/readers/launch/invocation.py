@@ -65,11 +65,16 @@ def image_engine(image: str) -> str | None:
 
 
 def image_version(image: str, engine: str | None) -> str | None:
-    """The engine's version that the image's tag states (``…:v0.8.5`` -> 0.8.5); None for latest, nightly, a vendor's own number."""
+    """The engine's version that the image's tag states (``…:v0.8.5`` -> 0.8.5); None for latest, nightly, a vendor's own number.
+
+    The number of an image that does not bear the engine's name is the image's own (``h2ogpt-runtime:0.1.0``).
+    """
     name, _, tag = image.rpartition(":")
     if not name or "/" in tag:
         return None
     inner = re.search(rf"{re.escape(engine)}[-_]?(v?\d\S*)", tag, re.IGNORECASE) if engine else None  # cann8.3-sglang0.5.6.post1
+    if inner is None and engine is not None and image_engine(image) != engine:
+        return None
     tag = inner[1] if inner else tag
     numbered = _NUMBERED.get(engine or "")
     if numbered is not None and not numbered.match(tag):

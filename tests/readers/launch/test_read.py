@@ -249,6 +249,7 @@ def test_options_whose_first_line_was_left_out():
         ("vllm-0.15.2rc1.dev93+g11a4c9d30.cu128-cp312-cp312-linux_x86_64.whl\nvllm serve a/b", "0.15.2rc1.dev93+g11a4c9d30.cu128"),
         ("**2x RX 7900 XT, vLLM 0.23.1, TP=2**\nINFO 01-23 07:32:01 model_runner.py:1060] Starting", "0.23.1"),
         ("vllm 0.8.5 works, vllm 0.9.1 does not\nvllm serve a/b", None),
+        ("docker run registry.example/h2ogpt-runtime:0.1.0 -m vllm.entrypoints.openai.api_server --model a/b", None),
         ("docker run vllm/vllm-openai:v0.11.0-x86_64 --model a/b", "0.11.0"),
         ("# image: cann8.3-910b-sglang0.5.6.post1 ;\npython -m sglang.launch_server --model-path a/b", "0.5.6.post1"),
     ],
