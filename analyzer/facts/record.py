@@ -146,6 +146,8 @@ class Record:
             self._borrowed(pattern, input_index, line, place, printer)
             return
         attempt = self._start(pattern.start, pattern.engine, line, place) if pattern.start is not None else self.attempt(place)
+        if _loads_again(attempt, hit, place):
+            attempt = self._open(place)
         attempt.recent.append(place)
         if pattern.id not in attempt.patterns:
             attempt.patterns.add(pattern.id)
@@ -381,6 +383,19 @@ def _extremes(facts: list[tuple[int, Fact]]) -> list[tuple[int, Fact]]:
 def _far(attempt: Attempt) -> bool:
     """Whether the attempt has more than a first line or two of some library."""
     return attempt.stage not in (None, "launch") or bool(attempt.events)
+
+
+def _loads_again(attempt: Attempt, hit: Hit, place: Place) -> bool:
+    """Whether a model has been loaded below the word that the server is up: a second start whose own head is not in the text.
+
+    vLLM says what the weights took once a process and start (``load_model``). A process that was not there before may be one that joined,
+    and one of another service beside it says nothing of this one.
+    """
+    if attempt.ready is None or attempt.ready.input != place.input or hit.pattern.engine != "vllm" or hit.line.unit is not None:
+        return False
+    process = hit.line.process
+    known = process is None or any(process.name == other.name for other in attempt.processes.values())
+    return known and any(figure.name == "weights" for figure in hit.figures) and hit.pattern.cause is None
 
 
 def _ended(attempt: Attempt) -> bool:

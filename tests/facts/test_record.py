@@ -58,6 +58,19 @@ def test_figures_belong_to_their_own_start() -> None:
     assert report.attempts[-1].last_line == 15
 
 
+def test_a_model_that_is_loaded_below_a_running_server_is_another_start() -> None:
+    """Two starts that somebody pasted without their heads: the one that works first."""
+    pasted = [READY, "but with VLLM_USE_V1=1:", WEIGHTS.format(weights="15.63"), *raised(oom(), "profiling")]
+    assert attempts(pasted) == [HEALTHY, (State.FAILED, "cuda_oom.profiling")]
+    joined = [
+        f"(EngineCore_DP0 pid=7) {WEIGHTS.format(weights='15.63')}",
+        READY,
+        f"(EngineCore_DP1 pid=9) {WEIGHTS.format(weights='15.63')}",
+    ]
+    assert attempts(joined) == [HEALTHY]
+    assert attempts([READY], [WEIGHTS.format(weights="15.63")]) == [HEALTHY]  # another machine's, or another rank's
+
+
 def test_the_processes_of_one_start_repeat_no_start() -> None:
     """Data parallel engines and several API servers each say what they are started with."""
     engines = [f"(EngineCore_DP{index} pid={10 + index}) {ENGINE.format(version='0.10.2', tp=1)}" for index in range(4)]
