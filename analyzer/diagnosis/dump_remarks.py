@@ -174,7 +174,11 @@ def alone(view: View) -> Text | None:
     if view.engine is not None or view.attempt.patterns or not snapshots:
         return None
     last = snapshots[-1]
-    cards = [card for card in cards_of(last) if card.memory_used_mib is not None or any(on_card(row, card, last) for row in last.processes)]
+    cards = [
+        card
+        for card in cards_of(last)
+        if card.memory_used_mib is not None or card.vram_used_gb is not None or any(on_card(row, card, last) for row in last.processes)
+    ]
     said = [_card(last, card) for card in cards[:CARDS_SAID]]
     hidden = [card for card in cards if (card.memory_used_mib or 0) * MIB >= UNNAMED and not _sized(last, card)]
     more = len(cards) - len(said)
@@ -209,6 +213,11 @@ def _card(snapshot: GpuSnapshot, card: Gpu) -> Text:
         total = "" if card.memory_total_mib is None else f" of {human(round(card.memory_total_mib * MIB))}"
         total_zh = "" if card.memory_total_mib is None else f"（共 {human(round(card.memory_total_mib * MIB))}）"
         en, zh = f"{en} {human(used)}{total} in use", f"{zh}已用 {human(used)}{total_zh}"
+    elif card.vram_used_gb is not None:
+        en, zh = (
+            f"{en} {card.vram_used_gb:g} of {card.vram_total_gb:g} GB in use",
+            f"{zh}已用 {card.vram_used_gb:g} GB（共 {card.vram_total_gb:g} GB）",
+        )
     elif is_unified(card):
         en, zh = f"{en} it shares the host's memory, which `free -m` shows", f"{zh}与主机共用内存，总量见 `free -m`"
     else:

@@ -148,8 +148,10 @@ class Record:
         attempt = self._start(pattern.start, pattern.engine, line, place) if pattern.start is not None else self.attempt(place)
         if _loads_again(attempt, hit, place):
             attempt = self._open(place)
-        attempt.recent.append(place)
-        if pattern.id not in attempt.patterns:
+        aside = pattern.marks == "sign" and pattern.engine is None  # a card's name, a list of pods: nothing that a server printed
+        if not aside:
+            attempt.recent.append(place)
+        if not aside and pattern.id not in attempt.patterns:
             attempt.patterns.add(pattern.id)
             if pattern.versions:
                 attempt.narrow(pattern.versions)

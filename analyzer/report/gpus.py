@@ -53,9 +53,15 @@ def tables(report: Report, _: Translate) -> list[Table]:
 
 def _card(snapshot: GpuSnapshot, card: Gpu, _: Translate) -> tuple[str, ...]:
     load = "" if card.utilization_percent is None else f"{card.utilization_percent:g} %"
-    total = _size(card.memory_total_mib) or card.memory_status or ""
+    total = _size(card.memory_total_mib) or _rounded(card.vram_total_gb) or card.memory_status or ""
     share = "" if card.memory_percent is None else f"{card.memory_percent:g} %"  # of a tool that prints no sizes
-    return (_plain(card.index), card.name or "", _notes(card, _), load, _size(card.memory_used_mib) or share, total)
+    used = _size(card.memory_used_mib) or _rounded(card.vram_used_gb) or share
+    return (_plain(card.index), card.name or "", _notes(card, _), load, used, total)
+
+
+def _rounded(size: float | None) -> str:
+    """A size of amd-smi's with one decimal, in its own unit."""
+    return "" if size is None else f"{size:g} GB"
 
 
 def _notes(card: Gpu, _: Translate) -> str:

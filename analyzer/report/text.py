@@ -93,7 +93,7 @@ class _Text:
         shown = [line for group in (_PLAN, ("budget",), _CARD, _REST) for name in group if (line := ledger.line(name)) is not None]
         if not shown and total is None:
             return
-        head = pad(common.heading(ledger, self.report, _), 2 + _NAME)
+        head = pad(common.heading(ledger, self.report, _) + " ", 2 + _NAME)
         if total is not None:
             head += pad(human(total.bytes), 10 + _BAR) + self._basis(total)
         self._add("", self.paint(cut(head.rstrip(), self.columns), 1))

@@ -43,6 +43,16 @@ def test_a_dump_alone_is_explained(language: str) -> None:
     assert len({line.replace("\\|", "").count("|") for line in rows}) == 1
 
 
+def test_sizes_that_a_tool_rounds_are_shown_as_it_prints_them() -> None:
+    monitor = (
+        "GPU  POWER   GPU_T   MEM_T   GFX_CLK   GFX%   MEM%   ENC%   DEC%      VRAM_USAGE\n"
+        "  0  305 W   49 °C   43 °C  2106 MHz   97 %    1 %    N/A    0 %    3.0/191.7 GB\n"
+    )
+    shown = text(report(monitor=monitor), "en", width=100, color=False, url=None)
+    assert "3 GB  191.7 GB" in shown.replace("   ", "  ")
+    assert "GPU 0: 3 of 191.7 GB in use." in shown
+
+
 def test_lines_keep_to_the_width() -> None:
     shown = text(report(apps=APPS), "en", width=60, color=False, url=None)
     assert max(map(len, shown.splitlines())) <= 60

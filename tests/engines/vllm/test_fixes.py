@@ -340,3 +340,9 @@ def test_only_v0_has_swap_space(log: list[str], frees: bool) -> None:
     report = told(log, [kill])
     assert report.outcome.cause == "host_oom.killed"
     assert ("--swap-space" in fixes(report)) is frees
+
+
+@pytest.mark.parametrize(("weights", "shared"), [("14.00", True), ("0.24", False)])
+def test_weights_that_weigh_nothing_are_not_shared(weights: str, shared: bool) -> None:
+    error = "ValueError: No available memory for the cache blocks. Try increasing `gpu_memory_utilization` when initializing the engine."
+    assert ("--tensor-parallel-size" in fixes(told([*start(), WEIGHTS.format(weights=weights), *raised(error)]))) is shared

@@ -13,6 +13,8 @@ FLAG, OFFLOAD = "--tensor-parallel-size", "--cpu-offload-gb"
 #: Weights beyond this part of a card leave nothing for a pool and a step.
 ROOM = 0.8
 LARGEST = 8
+#: Weights of a rank below this are no burden on any card that an engine runs on: what sharing them frees decides nothing.
+TINY_BYTES = GIB
 
 
 def tensor_parallel(plan: Plan) -> Computed | None:
@@ -25,6 +27,8 @@ def tensor_parallel(plan: Plan) -> Computed | None:
         return _doubled(plan, before)
     if plan.case.cause == "cuda_oom.profiling" and whole is not None and plan.total is not None and whole / before < 0.6 * plan.total:
         return None  # the activations are the trouble, not the weights
+    if whole is not None and whole / before < TINY_BYTES:
+        return None
     to = before * 2
     while whole is not None and plan.total is not None and whole / to > ROOM * plan.total and to < LARGEST:
         to *= 2
