@@ -37,7 +37,7 @@ def tables(report: Report, _: Translate) -> list[Table]:
         slices = tuple(
             (
                 _plain(part.gpu),
-                f"GI {_plain(part.gpu_instance)} CI {_plain(part.compute_instance)}",
+                f"GI {_plain(part.gpu_instance)}" + ("" if part.compute_instance is None else f" CI {part.compute_instance}"),
                 _size(part.memory_used_mib),
                 _size(part.memory_total_mib),
             )

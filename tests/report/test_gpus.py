@@ -53,6 +53,20 @@ def test_sizes_that_a_tool_rounds_are_shown_as_it_prints_them() -> None:
     assert "GPU 0: 3 of 191.7 GB in use." in shown
 
 
+def test_slices_of_an_exporter_are_shown() -> None:
+    """A card in MIG mode: each GPU instance has figures of its own, and the card none."""
+    line = 'DCGM_FI_DEV_FB_{name}{{gpu="0",UUID="GPU-1",modelName="NVIDIA A30",GPU_I_PROFILE="1g.6gb",GPU_I_ID="{part}"}} {size}\n'
+    figures = [("FREE", 3, 5912), ("FREE", 4, 1200), ("USED", 3, 12), ("USED", 4, 4724)]
+    found = report(metrics="".join(line.format(name=name, part=part, size=size) for name, part, size in figures))
+    (snapshot,) = found.gpu_snapshots
+    assert [(part.gpu_instance, part.memory_used_mib, part.memory_free_mib) for part in snapshot.mig_devices] == [
+        (3, 12, 5912),
+        (4, 4724, 1200),
+    ]
+    assert [(card.mig, card.memory_used_mib) for card in snapshot.gpus] == [(True, None)]
+    assert "GI 4" in text(found, "en", width=100, color=False, url=None)
+
+
 def test_lines_keep_to_the_width() -> None:
     shown = text(report(apps=APPS), "en", width=60, color=False, url=None)
     assert max(map(len, shown.splitlines())) <= 60
