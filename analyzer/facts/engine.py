@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from functools import lru_cache
 
 #: Engines that start another one and let its lines through: the inner one's name -> the outer one's.
 RUN_BY = {"llama.cpp": frozenset({"ollama"})}
@@ -17,6 +18,7 @@ _TAGS = re.compile(
 )
 
 
+@lru_cache(256)
 def of_process(name: str, pid: int | None) -> str | None:
     """The engine whose process carries this tag; None for a tag that others use as well."""
     return "vllm" if pid is not None and _TAGS.fullmatch(name) else None

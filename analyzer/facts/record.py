@@ -157,7 +157,7 @@ class Record:
                 attempt.narrow(pattern.versions)
         if pattern.engine:
             attempt.engines[pattern.engine] = attempt.engines.get(pattern.engine, 0) + 1
-            around = outer(pattern.engine, line.unit)
+            around = outer(pattern.engine, line.unit) if line.unit is not None else None
             if around is not None:
                 attempt.engines[around] = attempt.engines.get(around, 0) + 1
         elif printer is not None and not attempt.engines:
@@ -167,7 +167,7 @@ class Record:
             attempt.generations[pattern.generation] = attempt.generations.get(pattern.generation, 0) + 1
         if line.process is not None:
             attempt.processes.setdefault(process_key(line.process) or "", line.process)
-        if self._aside(pattern, line, attempt):
+        if (attempt.aside or pattern.marks == "aside") and self._aside(pattern, line, attempt):
             return
         if pattern.frame is not None:
             within = self._traceback(line, place)
@@ -393,11 +393,13 @@ def _loads_again(attempt: Attempt, hit: Hit, place: Place) -> bool:
     vLLM says what the weights took once a process and start (``load_model``). A process that was not there before may be one that joined,
     and one of another service beside it says nothing of this one.
     """
-    if attempt.ready is None or attempt.ready.input != place.input or hit.pattern.engine != "vllm" or hit.line.unit is not None:
+    pattern = hit.pattern
+    if attempt.ready is None or pattern.series or pattern.engine != "vllm" or pattern.cause is not None:
+        return False
+    if attempt.ready.input != place.input or hit.line.unit is not None or not any(figure.name == "weights" for figure in hit.figures):
         return False
     process = hit.line.process
-    known = process is None or any(process.name == other.name for other in attempt.processes.values())
-    return known and any(figure.name == "weights" for figure in hit.figures) and hit.pattern.cause is None
+    return process is None or any(process.name == other.name for other in attempt.processes.values())
 
 
 def _ended(attempt: Attempt) -> bool:
