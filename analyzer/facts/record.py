@@ -146,15 +146,14 @@ class Record:
             self._borrowed(pattern, input_index, line, place, printer)
             return
         attempt = self._start(pattern.start, pattern.engine, line, place) if pattern.start is not None else self.attempt(place)
-        if _loads_again(attempt, hit, place):
+        if attempt.ready is not None and not pattern.series and _loads_again(attempt, hit, place):
             attempt = self._open(place)
-        aside = pattern.marks == "sign" and pattern.engine is None  # a card's name, a list of pods: nothing that a server printed
-        if not aside:
+        if pattern.engine is not None or pattern.marks != "sign":  # a card's name, a list of pods: nothing that a server printed
             attempt.recent.append(place)
-        if not aside and pattern.id not in attempt.patterns:
-            attempt.patterns.add(pattern.id)
-            if pattern.versions:
-                attempt.narrow(pattern.versions)
+            if pattern.id not in attempt.patterns:
+                attempt.patterns.add(pattern.id)
+                if pattern.versions:
+                    attempt.narrow(pattern.versions)
         if pattern.engine:
             attempt.engines[pattern.engine] = attempt.engines.get(pattern.engine, 0) + 1
             around = outer(pattern.engine, line.unit) if line.unit is not None else None
@@ -176,6 +175,16 @@ class Record:
             return
         figures = self._figures(hit, attempt, place, offset)
         self._settings(hit, attempt, place, offset)
+        if pattern.marks is not None:
+            self._mark(hit, attempt, place)
+        if pattern.cause is not None or pattern.marks == "suspect":
+            self._event(hit, attempt, place, figures)
+        elif pattern.stage is not None:
+            attempt.reach(pattern.stage, place, self.order, line.time, line.process)
+
+    def _mark(self, hit: Hit, attempt: Attempt, place: Place) -> None:
+        """What the pattern's ``marks`` says of the run."""
+        pattern, line = hit.pattern, hit.line
         if pattern.marks == "traceback":
             attempt.begin_traceback(self._traceback(line, place))
         elif pattern.marks == "ready":
@@ -190,10 +199,6 @@ class Record:
             attempt.end_traceback(line.process, line.number)
         elif pattern.marks == "sign":
             attempt.add_sign(pattern.id, place, hit.groups)
-        if pattern.cause is not None or pattern.marks == "suspect":
-            self._event(hit, attempt, place, figures)
-        elif pattern.stage is not None:
-            attempt.reach(pattern.stage, place, self.order, line.time, line.process)
 
     def _borrowed(self, pattern: Pattern, input_index: int, line: Line, place: Place, printer: str) -> None:
         """Words of another engine in a process of ``printer``: kernels that both use (FlashInfer holds TensorRT-LLM's) speak so."""
@@ -394,7 +399,7 @@ def _loads_again(attempt: Attempt, hit: Hit, place: Place) -> bool:
     and one of another service beside it says nothing of this one.
     """
     pattern = hit.pattern
-    if attempt.ready is None or pattern.series or pattern.engine != "vllm" or pattern.cause is not None:
+    if attempt.ready is None or pattern.engine != "vllm" or pattern.cause is not None:
         return False
     if attempt.ready.input != place.input or hit.line.unit is not None or not any(figure.name == "weights" for figure in hit.figures):
         return False
