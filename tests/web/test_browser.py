@@ -195,6 +195,17 @@ def test_a_line_chosen_while_the_log_is_on_its_way_is_shown(watched: Callable[..
     expect(page.locator(".viewer-row.chosen")).to_be_in_viewport()
 
 
+def test_a_row_that_stays_on_the_screen_is_not_made_anew(watched: Callable[..., Page]) -> None:
+    """Else a click on it is lost when the log is drawn again between pressing and letting go, and so is a selection."""
+    page = watched()
+    example(page)
+    page.wait_for_function("() => document.querySelectorAll('.viewer-row').length > 9")
+    page.evaluate("() => { window.row = document.querySelectorAll('.viewer-row')[9]; }")
+    page.locator("svg.ledger a").first.click()
+    expect(page.locator(".viewer-row.chosen")).to_have_count(1)
+    assert page.evaluate("() => window.row.isConnected")
+
+
 def test_a_slider_redraws_the_bar(watched: Callable[..., Page]) -> None:
     page = watched()
     example(page)

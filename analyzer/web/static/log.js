@@ -95,19 +95,22 @@
 
   function lineRow(file, line) {
     const row = document.createElement("div");
-    const kind = file.marked.get(line);
-    row.className = `viewer-row${kind ? ` ${kind}` : ""}${line >= chosen[0] && line <= chosen[1] ? " chosen" : ""}`;
     const link = document.createElement("a");
     link.href = hashOf(file, line);
     link.textContent = String(line);
     link.tabIndex = -1;
     link.setAttribute("aria-label", say(words.line, { number: line }));
-    const text = document.createElement("span");
+    row.append(link, document.createElement("span"));
+    return row;
+  }
+
+  function fill(file, line, row) {
+    const kind = file.marked.get(line);
+    row.className = `viewer-row${kind ? ` ${kind}` : ""}${line >= chosen[0] && line <= chosen[1] ? " chosen" : ""}`;
     const number = Math.floor((line - 1) / PAGE);
     const lines = page(file, number);
-    text.textContent = lines ? lines[line - 1 - number * PAGE] ?? "" : "…";
-    row.append(link, text);
-    return row;
+    const text = lines ? lines[line - 1 - number * PAGE] ?? "" : "…";
+    if (row.lastChild.textContent !== text) row.lastChild.textContent = text;
   }
 
   function foldRow(file, fold) {
@@ -134,6 +137,19 @@
     draw();
   }
 
+  // Rows that stay on the screen stay in the page: one that is replaced under the pointer loses its click, and a selection.
+  let shown = new Map();
+  let shownFile = null;
+  function put(drawn) {
+    for (const [key, element] of shown) if (!drawn.has(key)) element.remove();
+    let next = space.firstChild;
+    for (const element of drawn.values()) {
+      if (element === next) next = next.nextSibling;
+      else space.insertBefore(element, next);
+    }
+    shown = drawn;
+  }
+
   let waiting = false;
   function draw() {
     if (waiting) return;
@@ -146,14 +162,18 @@
       const first = Math.max(0, Math.floor(real / ROW) - 4);
       const last = Math.min(file.rows, first + visible() + 8);
       const shift = box.scrollTop - real;
-      const drawn = [];
+      if (shownFile !== file) put(new Map());
+      shownFile = file;
+      const drawn = new Map();
       for (let row = first; row < last; row += 1) {
-        const what = at(file, row);
-        const element = what.fold ? foldRow(file, what.fold) : lineRow(file, what.line);
+        const { fold, line } = at(file, row);
+        const key = fold ? `${fold.from}-${fold.to}` : line;
+        const element = shown.get(key) ?? (fold ? foldRow(file, fold) : lineRow(file, line));
+        if (!fold) fill(file, line, element);
         element.style.top = `${row * ROW + shift}px`;
-        drawn.push(element);
+        drawn.set(key, element);
       }
-      space.replaceChildren(...drawn);
+      put(drawn);
     });
   }
 
