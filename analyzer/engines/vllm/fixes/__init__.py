@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from analyzer.engines.case import Case
 from analyzer.engines.computed import Computed
-from analyzer.engines.vllm.fixes import arguments, budget, host, length, processes, requests, stages, weights
+from analyzer.engines.vllm.fixes import arguments, budget, by_hand, host, length, processes, releases, requests, stages, weights
 from analyzer.engines.vllm.fixes.arguments import refused_though_known
 from analyzer.engines.vllm.fixes.figures import figures
 from analyzer.engines.vllm.fixes.plan import Plan
@@ -32,13 +32,13 @@ SOLVERS: dict[str, Callable[[Case], Computed | None]] = {
         "sequences_and_utilization": budget.sequences_and_utilization,
         "utilization_to_free": budget.utilization_to_free,
         "cumulative_utilization": budget.cumulative_utilization,
-        "kv_cache_memory_bytes": budget.kv_cache_memory_bytes,
-        "larger_pinned_pool": budget.larger_pinned_pool,
-        "blocks_override": budget.blocks_override,
+        "kv_cache_memory_bytes": by_hand.kv_cache_memory_bytes,
+        "larger_pinned_pool": by_hand.larger_pinned_pool,
+        "blocks_override": by_hand.blocks_override,
         "mm_ipc_memory": budget.mm_ipc_memory,
         "utilization_for_external": budget.utilization_for_external,
-        "startup_plan_off": budget.startup_plan_off,
-        "graph_estimate_on": budget.graph_estimate_on,
+        "startup_plan_off": releases.startup_plan_off,
+        "graph_estimate_on": releases.graph_estimate_on,
         "smaller_loras": requests.smaller_loras,
         "cpu_kv_space": host.cpu_kv_space,
         "cpu_utilization": host.cpu_utilization,
@@ -55,8 +55,8 @@ SOLVERS: dict[str, Callable[[Case], Computed | None]] = {
         "further_quantized": weights.further_quantized,
         "pp_layer_partition": stages.pp_layer_partition,
         "language_model_only": requests.language_model_only,
-        "cap_kv_blocks": budget.cap_kv_blocks,
-        "upgrade_to": budget.upgrade_to,
+        "cap_kv_blocks": by_hand.cap_kv_blocks,
+        "upgrade_to": releases.upgrade_to,
         "raise_max_num_seqs": requests.raise_max_num_seqs,
         "enable_chunked_prefill": requests.enable_chunked_prefill,
         "limit_mm_per_prompt": requests.limit_mm_per_prompt,

@@ -8,11 +8,11 @@ from __future__ import annotations
 import math
 
 from analyzer.engines.computed import Computed
-from analyzer.engines.vllm import graphs, inverse
-from analyzer.engines.vllm.eras import GraphRule, Others
+from analyzer.engines.vllm import inverse
+from analyzer.engines.vllm.eras import Others
 from analyzer.engines.vllm.fixes.plan import HIGHEST, Plan
 from analyzer.engines.vllm.printed import HALF_HUNDREDTH
-from analyzer.model import Action, EnvChange, FlagChange, Ledger, Text
+from analyzer.model import Action, FlagChange, Ledger, Text
 from analyzer.model.units import GIB, human
 
 FLAG = "--gpu-memory-utilization"
@@ -110,7 +110,7 @@ def lower_utilization(plan: Plan) -> Computed | None:
     measured = plan.case.earlier_pool
     if plan.total is None and plan.pool and measured and measured < plan.pool and "sleep_mode" in (plan.case.cause or ""):
         return _lower_by(plan.pool - measured, before)
-    to = _lower(plan, before)
+    to = next_lower(plan, before)
     if to is None:
         return None
     total, budget, pool = plan.total, plan.budget, plan.pool
@@ -164,7 +164,7 @@ def _lower_by(size: int, before: float) -> Computed:
     return Computed((action,), {"before": _share(before), "to": to, "frees": human(size), "kv_after": after, "kv_note": ""}, verified=False)
 
 
-def _lower(plan: Plan, before: float) -> float | None:
+def next_lower(plan: Plan, before: float) -> float | None:
     """The next share to try, in hundredths; None where none below ``before`` can work."""
     total, budget, pool, needed = plan.total, plan.budget, plan.pool, plan.needed
     if (plan.case.cause or "").startswith("unified_memory"):
@@ -235,7 +235,7 @@ def sequences_and_utilization(plan: Plan) -> Computed | None:
     asked = plan.view.number("scheduler.max_num_seqs")
     if before is None or not floor or max(floor) >= before or asked is None or asked < 64 or "sampler" not in (plan.case.cause or ""):
         return None
-    share = _lower(plan, before)
+    share = next_lower(plan, before)
     if share is None:
         return None
     to = 1 << (int(asked) // 16).bit_length() - 1
@@ -338,113 +338,6 @@ def cumulative_utilization(plan: Plan) -> Computed | None:
     return Computed((FlagChange(FLAG, before, round(to, 2)),), values, verified=False)
 
 
-def kv_cache_memory_bytes(plan: Plan) -> Computed | None:
-    """The pool by hand: the engine's own advice that stays in the budget, or what an equal start without sleep mode measured."""
-    flag = plan.spelled("--kv-cache-memory-bytes")
-    suggested = plan.view.bytes("kv_cache.suggested", plan.rank)
-    if flag is None or plan.override is not None:
-        return None
-    size, verified = suggested, suggested is not None
-    if size is None and plan.case.cause == "engine.version_bug.sleep_mode_kv_overestimate":
-        size = plan.case.earlier_pool
-        size = None if size is None else size // 10**8 * 10**8
-    if size is None and plan.case.stage in ("graph_capture", "warmup") and plan.utilization is not None:
-        # What the pool would be at the utilization that is proposed as the next try.
-        to = _lower(plan, plan.utilization)
-        lower = plan.with_budget(to) if to is not None else None
-        size = (lower.get("kv_cache") or 0) // 10**8 * 10**8 if lower is not None else None
-    if plan.pinned is not None:
-        size = _smaller_pin(plan, plan.pinned)
-        verified = False
-    if size is None or size <= 0 or (plan.needed is not None and size < plan.needed):
-        return None
-    predicted = plan.with_pool(size, "set by hand")
-    return Computed(
-        (FlagChange(flag, plan.pinned, size),), {"flag": flag, "to": str(size), "size": human(size)}, predicted, verified=verified
-    )
-
-
-def _smaller_pin(plan: Plan, pinned: int) -> int | None:
-    """A pool set by hand that left too little: less by what was missing and a hundredth of the card, in whole 100 MB."""
-    if plan.shortfall is None or plan.total is None:
-        return None
-    return (pinned - plan.shortfall.missing - plan.total // 100) // 10**8 * 10**8
-
-
-def larger_pinned_pool(plan: Plan) -> Computed | None:
-    """A pool set by hand that holds no full request: what one needs and the null block, as printed at most, in whole 100 MB.
-
-    Nothing where the card was measured not to have it. What activations and graphs take besides is not measured in this mode.
-    """
-    flag, pinned, needed = plan.spelled("--kv-cache-memory-bytes"), plan.pinned, plan.needed
-    if flag is None or pinned is None or needed is None or pinned >= needed or plan.override is not None:
-        return None
-    null = plan.null_blocks * needed * plan.block_size // (plan.max_len or plan.block_size)
-    to = ((needed + HALF_HUNDREDTH + null) // 10**8 + 1) * 10**8
-    weights = plan.line("weights")
-    room = Text("", "")
-    if plan.free0 is not None and weights is not None:
-        rest = inverse.pinned_room(plan.free0, to, weights=weights)
-        if rest <= 0:
-            return None
-        room = Text(
-            f" {human(rest)} of what was free at start remain for activations and CUDA graphs.",
-            f"启动时的空闲显存还剩 {human(rest)} 给激活和 CUDA graph。",
-        )
-    values: dict[str, str | Text] = {"flag": flag, "before": str(pinned), "to": str(to), "needed": human(needed), "room": room}
-    return Computed((FlagChange(flag, pinned, to),), values, plan.with_pool(to, "set by hand"), verified=False)
-
-
-def blocks_override(plan: Plan) -> Computed | None:
-    """Another --num-gpu-blocks-override: as many blocks as one request needs, or, where memory ran out beside the pool, fewer.
-
-    Fewer: by what was missing and a hundredth of the card, and no more than the profile found room for.
-    """
-    override = plan.override
-    if override is None or override.block is None:
-        return None
-    least = _blocks_needed(plan)
-    if plan.shortfall is None:
-        if least is None or least <= override.blocks or (override.profiled is not None and least > override.profiled):
-            return None
-        to = least
-        why = Text(
-            f"One request needs {human(plan.needed or 0)}, {least} blocks. The profile found room for {override.profiled}.",
-            f"一个请求需要 {human(plan.needed or 0)}，即 {least} 个 block；profile 得到的空间够 {override.profiled} 个。",
-        )
-    else:
-        to = override.blocks - -(-(plan.shortfall.missing + (plan.total or 0) // 100) // override.block)
-        to = to if override.profiled is None else min(to, override.profiled)
-        if to < max(1, least or 1):
-            return None
-        freed = human((override.blocks - to) * override.block)
-        why = Text(f"Leaves {freed} more beside the pool, where it was missing.", f"池外多留出 {freed}，缺的正是这部分。")
-        if override.profiled is not None and override.profiled < override.blocks:
-            why = Text(
-                f"{why.en} The profile found room for {override.profiled} blocks.",
-                f"{why.zh}profile 得到的空间只够 {override.profiled} 个 block。",
-            )
-    flag = "--num-gpu-blocks-override"
-    values: dict[str, str | Text] = {
-        "flag": flag,
-        "before": str(override.blocks),
-        "to": str(to),
-        "size": human(to * override.block),
-        "why_number": why,
-    }
-    predicted = plan.with_pool(to * override.block, f"{to} blocks")
-    return Computed((FlagChange(flag, override.blocks, to),), values, predicted, verified=plan.shortfall is None)
-
-
-def _blocks_needed(plan: Plan) -> int | None:
-    """Blocks for one request of full length: by its tokens where all layers keep all of them, else by its bytes."""
-    if plan.override is None or plan.override.block is None:
-        return None
-    if plan.max_len and not plan.hybrid:
-        return -(-plan.max_len // plan.block_size) + plan.null_blocks
-    return None if plan.needed is None else -(-plan.needed // plan.override.block) + plan.null_blocks
-
-
 def mm_ipc_memory(plan: Plan) -> Computed | None:
     """A smaller reservation for the front end's decoding (0.25.0+): what is left for the pool, less what one request needs.
 
@@ -499,67 +392,6 @@ def utilization_for_external(plan: Plan) -> Computed | None:
         "needs": needs,
     }
     return Computed((FlagChange(FLAG, before, round(to, 2)),), values, verified=False)
-
-
-def startup_plan_off(plan: Plan) -> Computed | None:
-    """The pool of an earlier start's plan (0.26.0+) left too little: profile once more. The plan's key leaves the utilization out."""
-    if "vllm.profiling.startup_plan" not in plan.view.attempt.patterns or plan.pinned is None:
-        return None
-    return Computed((EnvChange("VLLM_ENABLE_STARTUP_PLAN", "0"),), {"size": human(plan.pinned)}, verified=False)
-
-
-def graph_estimate_on(plan: Plan) -> Computed | None:
-    """Graphs that are estimated and not taken out of the budget (0.18.0+): the variable that takes them out, where the pool bears it."""
-    estimate = plan.view.bytes("cuda_graphs.estimated", plan.rank)
-    rules = {era.graphs for era in plan.eras}
-    if plan.graphs_inside is not False or GraphRule.OUTSIDE in rules or estimate is None or plan.by_hand:
-        return None
-    pool = plan.pool
-    if pool is None or pool - estimate < (plan.needed or 1):
-        return None
-    words = Text(f" ({human(estimate)})", f"（{human(estimate)}）")
-    return Computed((EnvChange(graphs.ESTIMATE, "1"),), {"estimate": words}, verified=False)
-
-
-def cap_kv_blocks(plan: Plan) -> Computed | None:
-    """On unified memory: the pool by number of blocks, half of what the budget computed (V0; V1 keeps the profiled number)."""
-    blocks = plan.view.number("kv_cache.gpu_blocks")
-    if blocks is None or plan.view.generation != "v0":
-        return None
-    to = int(blocks) // 2
-    size = plan.pool // 2 if plan.pool else None
-    values: dict[str, str | Text] = {
-        "flag": "--num-gpu-blocks-override",
-        "to": str(to),
-        "size": human(size) if size else f"{to} × {plan.block_size} tokens",
-    }
-    return Computed((FlagChange("--num-gpu-blocks-override", None, to),), values, verified=False)
-
-
-def _mxfp4(plan: Plan) -> bool:
-    """Whether the weights are MXFP4: by the setting, or the model that comes so."""
-    named = f"{plan.setting('--quantization')} {plan.setting('--model')}".lower()
-    return "mxfp4" in named or "gpt-oss" in named
-
-
-def upgrade_to(plan: Plan) -> Computed | None:
-    """The release from which the behaviour behind this cause is another one (vllm-memory-model.md, sections 2 and 7)."""
-    cause = plan.case.cause or ""
-    version = None
-    if cause in ("startup.other_process", "kv_cache.no_memory_left") and plan.others is Others.COUNTED:
-        version = "0.9.1"  # V1-c: others cancel out, and the start check names what is free
-    elif cause == "engine.version_bug.sleep_mode_kv_overestimate":
-        version = "0.27.0"  # consumption is measured by free memory
-    elif cause == "engine.version_bug.inductor_strides_torch26":
-        version = "0.9.0"  # built on torch 2.7
-    elif cause == "cuda_oom.fragmentation" and plan.case.stage != "serving" and _mxfp4(plan):
-        version = "0.21.0"  # keeps the allocator from splitting blocks while MXFP4 weights are converted
-    elif cause == "startup.memory_changed_during_profiling" and len({fact.bytes for fact in plan.case.figures}) == 1:
-        version = "0.16.0"  # equal readings are no error any more (vllm-project/vllm#33358)
-    if version is None:
-        return None
-    action = Action(Text(f"upgrade vLLM to {version} or later", f"把 vLLM 升级到 {version} 或更高版本"))
-    return Computed((action,), {"version": version}, versions=f"<{version}", verified=True)
 
 
 def _share(value: float) -> str:
