@@ -163,7 +163,7 @@ def date_by_messengers(events: Sequence[Event], attempt: Attempt) -> None:
     """
     served = any(event.pattern.stage == "serving" and (event.cause or "").startswith("echo.") for event in events)
     for event in events:
-        event.followed_service = False
+        event.followed_service = False  # ``recovered`` asks for it
         event.followed_service = served and not _dated(event) and not recovered(event, attempt)
 
 

@@ -117,9 +117,9 @@ def _serving(view: View) -> bool:
 def _messengers(view: View, fatal: list[tuple[Event, str]], undated: Verdict | None) -> Verdict:
     """Only wrappers, and what failed while the engine was taken down: something failed elsewhere.
 
-    A process that simply vanished is a finding of its own, though without an exit code a crash in native code looks the same (vllm#48966: a
-    SIGSEGV); one of several that tear down did not vanish. ``undated``: the error of a
-    known family among the rest, which tells more than any exception.
+    A process that simply vanished is a finding of its own, though without an exit code a crash in native code looks the same
+    (vllm#48966: a SIGSEGV); one of several that tear down did not vanish. ``undated``: the error of a known family among the rest, which
+    tells more than any exception.
     """
     died = next(((event, cause) for event, cause in fatal if event.pattern.marks == "died"), None)
     codes = [seen.value for seen in died[0].figures if seen.name == "process.exit_code" and isinstance(seen.value, int)] if died else []
@@ -193,7 +193,7 @@ def _first_error(view: View, messengers: list[tuple[Event, str]]) -> Event | Non
 def _suspects(view: View, events: list[Event], causes: Mapping[str, Cause]) -> Verdict | None:
     """Lines that look like the end: an exception that nothing followed, a bare ``Killed``.
 
-    An exception that refuses one request is none, nor is what the kernel does to other programs beside an engine that serves.
+    An exception that refuses one request is none, nor is what the kernel says: it names no server.
     """
     attempt = view.attempt
     refused = {_line(event) for event in events if event.pattern.keeps_running and event.pattern.stage == "serving"}
@@ -202,7 +202,7 @@ def _suspects(view: View, events: list[Event], causes: Mapping[str, Cause]) -> V
         for event in events
         if event.pattern.marks == "suspect"
         and event.cause is None
-        and not kernel.is_kernel(event)  # somebody ran short of memory, or was killed for it: no server, as far as the line tells
+        and not kernel.is_kernel(event)
         and not order.overcome(event, attempt, causes)
         and (event.pattern.severity == Severity.ERROR or not _outlived(view, event))
         and _line(event) not in refused
@@ -229,12 +229,7 @@ def _ends_service(event: Event) -> bool:
 
 
 def _outlived(view: View, event: Event) -> bool:
-    """Whether a server goes on after a suspicious line like this one.
-
-    One that was ready does where its front end prints an exception, and one that serves where the kernel speaks of other programs.
-    """
-    if kernel.is_kernel(event):
-        return _serving(view)
+    """Whether a server goes on after a suspicious line like this one: one that was ready does where its front end prints an exception."""
     front_end = event.process is None or event.process.name.startswith("APIServer")
     return view.attempt.ready is not None and front_end
 

@@ -1,4 +1,4 @@
-"""Fixes that move the budget: utilization up, down or to what is free, and pools of a size set by hand.
+"""Fixes that move the budget: utilization up, down or to what is free, and what is held out of it for others.
 
 Arithmetic: analyzer/engines/vllm/inverse.py (all eras).
 """
@@ -142,7 +142,7 @@ def lower_utilization(plan: Plan) -> Computed | None:
 
 def lower_utilization_by(plan: Plan) -> Computed | None:
     """The same where the share in force is not known: by how much, at least a common step."""
-    if plan.pinned is not None or plan.utilization is not None or plan.case.on_cpu:
+    if plan.by_hand or plan.utilization is not None or plan.case.on_cpu:
         return None
     missing = plan.shortfall.missing if plan.shortfall is not None else 0
     needed = math.ceil(100 * missing / plan.total) / 100 if plan.total is not None else 0.0
