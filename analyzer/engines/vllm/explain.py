@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from analyzer.engines.vllm import defaults, inverse, kv
+from analyzer.engines.vllm import defaults, inverse, kv, windows
 from analyzer.engines.vllm.eras import Others
 from analyzer.engines.vllm.fixes.budget import feasible
 from analyzer.engines.vllm.fixes.plan import Plan
@@ -106,39 +106,24 @@ def _plain(plan: Plan) -> Callable[[int], float | None] | None:
 
 def _windowed(plan: Plan) -> Callable[[int], float | None] | None:
     """Requests by their length where layers have windows, by the model's shape; only where that gives the printed concurrency as well."""
-    view, shape = plan.view, plan.shape
+    view, shape, size = plan.view, plan.shape, plan.pool
     printed, at = view.number("concurrency.max"), view.number("concurrency.at_tokens")
-    if shape is None or shape.state_layers or plan.pool is None or not printed or not at:
+    if shape is None or shape.state_layers or size is None or not printed or not at or plan.stages != 1:
         return None
-    dtype = plan.setting("--dtype")
-    kinds = kv.layers_of(
+    pool = windows.groups(
         shape,
         block_size=plan.block_size,
         tensor_parallel=plan.tensor_parallel,
         kv_cache_dtype=plan.kv_dtype,
-        model_dtype=str(dtype).removeprefix("torch.") if dtype not in (None, "auto") else None,
+        dtype=plan.setting("--dtype"),
     )
-    shared = kv.group_layers(kinds) if kinds is not None else None
-    if shared is None or plan.setting("--pipeline-parallel-size") not in (None, 1):
+    if pool is None:
         return None
-    blocks = kv.num_blocks(plan.pool, shared)
-    runs = [run for run in _runs(plan) if abs((kv.max_concurrency(shared, blocks, int(at), run) or 0) - printed) <= 0.02 * printed + 0.01]
-
-    def held(length: int) -> float | None:
-        found = {kv.max_concurrency(shared, blocks, length, run) for run in runs}
-        return found.pop() if len(found) == 1 else None
-
-    return held
-
-
-def _runs(plan: Plan) -> list[kv.Run]:
-    """What may be in flight: a step's tokens as stated or by default, from 0.26.0 on twice where scheduling is asynchronous."""
-    stated, asynchronous = plan.view.number("scheduler.max_num_batched_tokens"), plan.setting("--async-scheduling")
-    generation = plan.view.generation if plan.view.generation in ("v0", "v1") else None
+    stated, generation = view.number("scheduler.max_num_batched_tokens"), view.generation if view.generation in ("v0", "v1") else None
     batched = int(stated) if stated is not None else defaults.max_num_batched_tokens(plan.where, generation, total=plan.total)  # type: ignore[arg-type]
-    choices = [asynchronous] if isinstance(asynchronous, bool) else [False, True]
-    sizes = {kv.in_flight_tokens(plan.where, batched, async_scheduling=choice) for choice in choices}
-    return [kv.Run(size) for size in sorted(size for size in sizes if size is not None)]
+    runs = windows.fitting(windows.in_flight(plan.where, batched, plan.setting("--async-scheduling")), pool, size, int(at), printed)
+    blocks = kv.num_blocks(size, pool)
+    return lambda length: windows.agreed(kv.max_concurrency(pool, blocks, length, run) for run in runs)
 
 
 def _of_engines(plan: Plan, name: str) -> list[str]:

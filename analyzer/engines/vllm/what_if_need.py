@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from analyzer.engines.vllm import kv, printed, shapes
+from analyzer.engines.vllm import kv, printed, shapes, windows
 from analyzer.engines.vllm.eras import as_range
 from analyzer.engines.vllm.what_if_settings import BATCHED, DTYPE, EAGER, OVERRIDE, PINNED, PP, TP, UTILIZATION, whole
 from analyzer.model import Ledger, Text, Value
@@ -178,53 +178,30 @@ def _grows(run: Run) -> bool:
 
 def by_shape(run: Run) -> Callable[[int], int | None] | None:
     """Need by length where layers have windows, by the model's shape; only where that gives the printed concurrency as well."""
-    match, pool = shapes.lookup(str(run.start.settings.get("--model") or "")), before_pool(run)
+    match, size = shapes.lookup(str(run.start.settings.get("--model") or "")), before_pool(run)
     said, at = run.start.number("concurrency.max", smallest=True), run.start.number("concurrency.at_tokens")
-    if match is None or match.shape.state_layers or not match.shape.window_layers or pool is None or not said or not at:
+    if match is None or match.shape.state_layers or not match.shape.window_layers or size is None or not said or not at:
         return None
     if whole(run.now(PP)) != 1 or whole(run.after_change(PP)) != 1:
         return None
     before, after = (
-        _groups(run, match.shape, *values) for values in ((run.now(TP), run.now(DTYPE)), (run.after_change(TP), run.after_change(DTYPE)))
+        windows.groups(
+            match.shape,
+            block_size=block_size(run),
+            tensor_parallel=whole(ranks),
+            kv_cache_dtype=_format(cache),
+            dtype=run.start.settings.get("--dtype"),
+        )
+        for ranks, cache in ((run.now(TP), run.now(DTYPE)), (run.after_change(TP), run.after_change(DTYPE)))
     )
     if before is None or after is None:
         return None
-    blocks = kv.num_blocks(pool, before)
-    sizes = [
-        size
-        for size in _in_flight(run)
-        if abs((kv.max_concurrency(before, blocks, int(at), kv.Run(size)) or 0) - said) <= 0.02 * said + 0.01
-    ]
-
     now, then = run.now(BATCHED), run.after_change(BATCHED)
+    batched = int(now) if isinstance(now, (int, float)) else None
+    runs = windows.in_flight(run.where, batched, run.start.settings.get("--async-scheduling"))
+    sizes = [found.in_flight or 0 for found in windows.fitting(runs, before, size, int(at), said)]
     more = then / now if isinstance(now, (int, float)) and isinstance(then, (int, float)) else 1
-
-    def need(length: int) -> int | None:
-        found = {kv.needed(after, length, kv.Run(round(size * more)), run.where) for size in sizes}
-        return found.pop() if len(found) == 1 else None
-
-    return need
-
-
-def _groups(run: Run, shape: shapes.Shape, ranks: Value | None, cache: Value | None) -> kv.Pool | None:
-    dtype = str(run.start.settings.get("--dtype") or "auto").removeprefix("torch.")
-    kinds = kv.layers_of(
-        shape,
-        block_size=block_size(run),
-        tensor_parallel=whole(ranks),
-        kv_cache_dtype=_format(cache),
-        model_dtype=None if dtype == "auto" else dtype,
-    )
-    return None if kinds is None else kv.group_layers(kinds)
-
-
-def _in_flight(run: Run) -> list[int]:
-    """What may be in flight: a step's tokens as stated, from 0.26.0 on twice where scheduling is asynchronous."""
-    batched, choice = run.now(BATCHED), run.start.settings.get("--async-scheduling")
-    choices = [choice] if isinstance(choice, bool) else [False, True]
-    tokens = int(batched) if isinstance(batched, (int, float)) else None
-    found = {kv.in_flight_tokens(run.where, tokens, async_scheduling=one) for one in choices}
-    return sorted(size for size in found if size is not None)
+    return lambda length: windows.agreed(kv.needed(after, length, kv.Run(round(tokens * more)), run.where) for tokens in sizes)
 
 
 def null_block(run: Run) -> int:
