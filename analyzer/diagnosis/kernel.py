@@ -26,7 +26,7 @@ _VICTIMS = ("linux.oom.killed", "linux.oom.kill_or_sacrifice", "linux.oom.summar
 #: A unit or cgroup that is somebody's container; what runs in it does not show.
 _CONTAINER = re.compile(r"docker|containerd|crio-|kubepods|libpod|podman")
 #: Engines, as the pods that run them are called.
-_ENGINE = re.compile(r"vllm|sglang|llama|ollama|tgi|text-gen|lmdeploy|trtllm|tensorrt|llm")
+_ENGINE = re.compile(r"llm|sglang|llama|tgi|text-gen|lmdeploy|tensorrt")
 #: Seconds since the machine's start, as `dmesg` prints them.
 _UPTIME = re.compile(r"(?:^|\s)\[ *(?P<seconds>\d+\.\d+)\] ")
 ENGINE_TIME = re.compile(r"\b(?P<month>[01]\d)-(?P<day>[0-3]\d)[ T](?P<clock>\d\d:\d\d:\d\d)")

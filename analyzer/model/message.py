@@ -34,8 +34,8 @@ class Message:
         return text.format(**{key: value.told(translate) if isinstance(value, Message) else value for key, value in self.values.items()})
 
     def pack(self) -> str:
-        """The message as it is stored, to be told in any language later."""
-        return json.dumps(_plain(self), ensure_ascii=False) if self.values else self.text
+        """The message as it is stored, to be told in any language later. Words that look like a packed one are packed as words."""
+        return json.dumps(_plain(self), ensure_ascii=False) if self.values or self.text.startswith("{") else self.text
 
     @classmethod
     def unpack(cls, stored: str | None) -> Message | None:

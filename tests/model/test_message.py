@@ -21,9 +21,14 @@ from analyzer.report.messages import tell
         (Message("a library's own {words}"), "a library's own {words}", "a library's own {words}"),
         (Message("{"), "{", "{"),
         (Message('{"text": 1}'), '{"text": 1}', '{"text": 1}'),
+        (
+            Message('{"text": "{x}", "values": {"x": "y"}}'),
+            '{"text": "{x}", "values": {"x": "y"}}',
+            '{"text": "{x}", "values": {"x": "y"}}',
+        ),
         (Message(""), "", ""),
     ],
-    ids=["plain", "values", "a message inside", "not in the catalogue", "a brace", "JSON", "nothing"],
+    ids=["plain", "values", "a message inside", "not in the catalogue", "a brace", "JSON", "what looks packed", "nothing"],
 )
 def test_a_message_in_either_language_now_and_later(message: Message, english: str, chinese: str) -> None:
     stored = Message.unpack(message.pack())
