@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
 
 from analyzer.model import (
     Action,
@@ -38,9 +37,6 @@ from analyzer.model import (
 from analyzer.store.keep import Keeper
 from analyzer.store.secrets import new_id
 from analyzer.store.values import KeptInput, NewAnalysis
-
-if TYPE_CHECKING:
-    pass
 
 
 def kept(text: str, name: str = "engine.log") -> KeptInput:
