@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,6 +26,10 @@ class Slider:
     high: float = 0
     step: float = 1
     choices: tuple[str, ...] = ()
+
+
+#: Where the slider of the share begins, unless a smaller one is in force.
+LEAST_SHARE = 0.3
 
 
 def passed_checks(report: Report, language: str) -> list[str]:
@@ -63,8 +68,10 @@ def sliders(report: Report) -> list[Slider]:
     ranks = tuple(str(size) for size in sorted({1, 2, 4, 8, tensor}))
     grain = 256 if length is None or length <= 65536 else 1024
     top = 131072 if length is None else max(8192, -(-2 * length // grain) * grain)
+    share = now[UTILIZATION]
+    least = min(LEAST_SHARE, math.floor(100 * share) / 100) if isinstance(share, (int, float)) and share > 0 else LEAST_SHARE
     return [
-        Slider(UTILIZATION, "utilization", now[UTILIZATION], 0.3, 0.99, 0.01),
+        Slider(UTILIZATION, "utilization", share, least, 0.99, 0.01),
         Slider(LENGTH, "length", length, min(grain, length or grain), top, 1 if length and length % grain else grain),
         Slider(SEQS, "seqs", seqs, 1, max(512, 2 * (seqs or 0)), 1),
         Slider(DTYPE, "dtype", now[DTYPE], choices=dtypes),

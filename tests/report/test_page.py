@@ -20,6 +20,7 @@ from analyzer.report.charts import memory_svg, series_svgs
 from analyzer.report.fine import FIELDS, passed_checks, passed_stages, sliders
 from analyzer.report.messages import translator
 from analyzer.report.svg import change_svg, ledger_svg
+from tests.logs import AVAILABLE, READY, TOKENS, WEIGHTS, start, told
 
 CASES = Path(__file__).resolve().parents[2] / "fixtures" / "cases" / "vllm-startup"
 FAILED = CASES / "vllm-v0-graph-capture-oom-16gb" / "engine.log"
@@ -143,3 +144,18 @@ def test_sliders_stand_at_what_is_in_force(failed: Report) -> None:
     length = found["length"]
     assert length.now is not None
     assert (40000 - length.low) % length.step == 0
+
+
+def test_the_slider_of_the_share_reaches_down_to_a_small_one() -> None:
+    text = "\n".join(
+        [
+            "(APIServer pid=1) INFO 10-08 09:15:02 [utils.py:233] non-default args: {'model': 'org/m', 'gpu_memory_utilization': 0.2}",
+            *start("0.12.0"),
+            WEIGHTS.format(weights="5.00"),
+            AVAILABLE.format(kv="10.00"),
+            TOKENS.format(tokens="80,000"),
+            READY,
+        ]
+    )
+    found = {slider.field: slider for slider in sliders(told(text.split("\n")))}
+    assert (found["utilization"].low, found["utilization"].now) == (0.2, 0.2)

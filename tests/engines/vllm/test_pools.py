@@ -262,6 +262,9 @@ def test_no_share_is_the_whole_card() -> None:
 def test_a_small_share_that_leaves_nothing_is_raised() -> None:
     """(0.2 × 79.65 + 1.12 + 2.25) / 79.65 = 0.243, up: one request is 147456 × 16384 bytes by the shape. 0.8.5 prints no pool."""
     assert changed("none-left-share-02")["--gpu-memory-utilization"] == 0.25
+    root = report("none-left-share-02").root
+    assert root is not None
+    assert "adds 3.98 GiB" in root.fixes[0].why.en  # 0.05 × 79.65: what the share gives, not only what is missing
     assert "more than 0.37" in titles("none-left-085-share-03")[0]  # (14.25 + 0.44) / 40 = 0.367, activations on top
 
 

@@ -51,12 +51,12 @@ def raise_utilization(plan: Plan) -> Computed | None:
     if to <= plan.utilization or to > min(highest, window.high if window is not None else highest):
         return None
     predicted = plan.with_budget(to)
-    if not plan.fits(predicted):
+    if predicted is None or not plan.fits(predicted):
         return None
     values: dict[str, str | Text] = {
         "before": _share(plan.utilization),
         "to": _share(to),
-        "gain": human(needed - pool),
+        "gain": human((predicted.get("kv_cache") or 0) - pool),
         "needed": human(needed),
     }
     if open_:
